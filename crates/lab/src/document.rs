@@ -27,7 +27,8 @@ const HEAD: &str = "# Reproduction\n\n\
     Written by `twinpath lab all`; every value here is printed again by it. Each figure and table of a paper is a plan in \
     [`plans/`](plans), with the source of every expected value. For each plan this page has:\n\n\
     - **put in**: its settings, and remarks on what runs. A value of a paper that a number of the devices was derived \
-    from, or that a setting implies, is shown as put in: it cannot fail, so it is not counted.\n\
+    from, or that a setting implies, is shown as put in: it cannot fail, so it is not counted. Nor is one that is counted \
+    elsewhere, or that has no value that runs of any length and seed agree on.\n\
     - **what could fail**: the paper's value, from where to where ours passes, ours, and whether it is *inside*. A trend \
     passes if it is as large as the paper says, or, where it gives no size, larger than what chance makes.\n\
     - **why the rest differs**: a cause that another plan has tested by changing it and measuring the same column of the \

@@ -29,7 +29,7 @@
 //! values = [[10, 9.0], [50, 1.0]] # or one number, or the name of a column
 //! times  = 1.0                    # and how many times that
 //! within = 0.05                   # or within_absolute; is = "below" or "above" makes it a bound
-//! pick   = "largest"              # of all points, or "smallest": where a paper says "up to"
+//! pick   = "largest"              # of all points, or "smallest": where a paper says "up to"; or their "mean"
 //! input  = "loopback_gbps"        # what was put in that implies the value: then it is shown, not counted
 //! cause  = "why"                  # a value is outside, if that is known
 //! tested_by = "another-plan"      # which changes the cause and shows that the value moves
@@ -181,7 +181,8 @@ pub struct Expectation {
     /// How far off a value may be.
     #[serde(default)]
     pub within_absolute: f64,
-    /// What was put in that implies the value: it cannot fail then, so it is shown and not counted.
+    /// Why the value is shown and not counted: what was put in that implies it, so that it cannot fail, where
+    /// else it is counted, or why it is not defined.
     #[serde(default)]
     pub input: String,
     /// Why a value that is outside is outside.
@@ -221,6 +222,8 @@ pub enum Pick {
     Largest,
     /// The one with the smallest.
     Smallest,
+    /// None alone, but their mean: what a paper calls "on average".
+    Mean,
 }
 
 /// How a value lies to an expected one.
@@ -326,6 +329,11 @@ impl Plan {
         let mut points = product(&self.axes(quick));
         points.retain(|point| !self.without.iter().any(|without| matches(without, point)));
         points
+    }
+
+    /// Combinations of parameters that are not run.
+    pub fn without(&self) -> &[Table] {
+        &self.without
     }
 
     /// What the plan gives a parameter in a full run: one value, or several.
@@ -500,7 +508,8 @@ pub(crate) fn matches(only: &Table, parameters: &Table) -> bool {
     })
 }
 
-fn is_same(found: &Value, value: &Value) -> bool {
+/// Whether two values are one, however a number is written.
+pub(crate) fn is_same(found: &Value, value: &Value) -> bool {
     match (number(found), number(value)) {
         (Some(found), Some(value)) => found == value,
         _ => found == value,

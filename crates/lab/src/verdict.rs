@@ -85,20 +85,40 @@ pub(crate) fn judge(plan: &Plan, results: &Results) -> Vec<Verdict> {
         let judged = points
             .filter_map(|point| judge_point(plan, results, (index, expectation), *point))
             .collect();
-        picked(expectation.pick, judged)
+        picked(expectation, judged)
     })
     .collect()
 }
 
-/// Of a point's verdicts the ones that count.
-fn picked(pick: Pick, verdicts: Vec<Verdict>) -> Vec<Verdict> {
+/// Of the verdicts of all points the ones that count.
+fn picked(expectation: &Expectation, verdicts: Vec<Verdict>) -> Vec<Verdict> {
     let by_ours = |a: &Verdict, b: &Verdict| a.ours.total_cmp(&b.ours);
-    let picked = match pick {
+    let picked = match expectation.pick {
         Pick::Each => return verdicts,
         Pick::Largest => verdicts.into_iter().max_by(by_ours),
         Pick::Smallest => verdicts.into_iter().min_by(by_ours),
+        Pick::Mean => mean(expectation.is, &verdicts),
     };
     picked.into_iter().collect()
+}
+
+/// One verdict for the mean of all.
+fn mean(is: Relation, verdicts: &[Verdict]) -> Option<Verdict> {
+    let first = verdicts.first()?;
+    let mean = |of: fn(&Verdict) -> f64| {
+        let sum: f64 = verdicts.iter().map(of).sum();
+        sum / verdicts.len() as f64
+    };
+    let (ours, expected) = (mean(|v| v.ours), mean(|v| v.expected));
+    let tolerance = mean(|v| v.tolerance);
+    Some(Verdict {
+        place: format!("the mean of {}", verdicts.len()),
+        expected,
+        ours,
+        tolerance,
+        inside: is_inside(is, ours, expected, tolerance),
+        ..first.clone()
+    })
 }
 
 fn judge_point(
@@ -232,14 +252,24 @@ mod tests {
     }
 
     #[test]
-    fn up_to_is_about_one_of_the_points() {
-        let ours = |pick| -> Vec<f64> {
-            let all = [1.0, 3.0, 2.0].map(verdict).to_vec();
-            picked(pick, all).into_iter().map(|v| v.ours).collect()
+    fn up_to_is_about_one_of_the_points_and_on_average_about_all() {
+        let expectation = |pick| Expectation {
+            pick,
+            ..toml::from_str("of = 'a'\nsource = 'b'\nvalues = 2.0").expect("an expectation")
         };
-        assert_eq!(ours(Pick::Each), [1.0, 3.0, 2.0]);
-        assert_eq!(ours(Pick::Largest), [3.0]);
-        assert_eq!(ours(Pick::Smallest), [1.0]);
-        assert!(picked(Pick::Largest, Vec::new()).is_empty());
+        let told = |pick, all: &[f64]| -> Vec<(f64, bool)> {
+            let all = all.iter().copied().map(verdict).collect();
+            let picked = picked(&expectation(pick), all).into_iter();
+            picked.map(|v| (v.ours, v.inside)).collect()
+        };
+        let all = [1.0, 3.0, 2.0];
+        assert_eq!(
+            told(Pick::Each, &all),
+            [(1.0, false), (3.0, false), (2.0, true)]
+        );
+        assert_eq!(told(Pick::Largest, &all), [(3.0, false)]);
+        assert_eq!(told(Pick::Smallest, &all), [(1.0, false)]);
+        assert_eq!(told(Pick::Mean, &all), [(2.0, true)]);
+        assert!(told(Pick::Mean, &[]).is_empty() && told(Pick::Largest, &[]).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! What the page tells of one plan.
 
 use super::{Counts, tested};
-use crate::plan::{Expectation, Figure, Relation, Values};
+use crate::plan::{self, Expectation, Figure, Relation, Values};
 use crate::results::{short, shown};
 use crate::run::Outcome;
 use crate::verdict::Verdict;
@@ -39,7 +39,7 @@ pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcom
         .filter(|(_, verdicts)| !verdicts.is_empty())
         .partition(|(index, _)| plan.expectations[*index].is_input());
     if !inputs.is_empty() {
-        text.push_str("\n**Put in and read back**, not counted:\n\n| measured | said by | said | ours | at | implied by |\n|---|---|---|---|---|---|\n");
+        text.push_str("\n**Put in and read back, counted elsewhere, or undefined**: shown, not counted:\n\n| measured | said by | said | ours | at | why it does not count |\n|---|---|---|---|---|---|\n");
         inputs
             .iter()
             .for_each(|(index, verdicts)| input_rows(text, &plan.expectations[*index], verdicts));
@@ -87,7 +87,12 @@ fn put_in(text: &mut String, outcome: &Outcome) {
         }
     };
     let settings: Vec<String> = plan.parameters(false).into_iter().map(setting).collect();
-    let _ = writeln!(text, "\n**Put in:** {}.", settings.join("; "));
+    let left_out: Vec<String> = plan.without().iter().map(together).collect();
+    let without = match left_out.is_empty() {
+        true => String::new(),
+        false => format!(" Not run: {}.", left_out.join("; ")),
+    };
+    let _ = writeln!(text, "\n**Put in:** {}.{without}", settings.join("; "));
     let mut remarks = Vec::new();
     for point in plan.points(false) {
         for remark in plan.model.remarks(&point, &plan.folder) {
@@ -102,6 +107,19 @@ fn put_in(text: &mut String, outcome: &Outcome) {
     for remark in remarks {
         let _ = writeln!(text, "- {remark}");
     }
+}
+
+/// A combination of parameters that is left out; a list is any of its values.
+fn together(without: &toml::Table) -> String {
+    let told = |(name, value): (&String, &toml::Value)| match value {
+        toml::Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(shown).collect();
+            format!("`{name}` {{{}}}", values.join(", "))
+        }
+        value => format!("`{name}` {}", shown(value)),
+    };
+    let told: Vec<String> = without.iter().map(told).collect();
+    told.join(" with ")
 }
 
 fn of(outcome: &Outcome, index: usize) -> Vec<&Verdict> {
@@ -213,6 +231,13 @@ fn why(text: &mut String, outcome: &Outcome, index: usize, all: &[Outcome]) {
         (false, Some((test, tests))) if !tests.is_empty() => {
             let said = verdicts_of(test, &tests);
             let moved = said.iter().filter(|verdict| verdict.inside).count();
+            if moved > 0 && !is_tested_there(outcome, index, (test, &said)) {
+                let _ = writeln!(
+                    text,
+                    "- {of}, {source}: cause unknown. Supposed, and not tested where it is outside: {cause}"
+                );
+                return;
+            }
             let tested = format!(
                 "[{tested_by}](#{tested_by}), where {moved} of {} values moved as they should",
                 said.len()
@@ -240,7 +265,7 @@ fn verdicts_of<'a>(test: &'a Outcome, expectations: &[usize]) -> Vec<&'a Verdict
 /// How many of the values that are outside a changed cause brings inside, if it is not all of them.
 fn explained(outcome: &Outcome, index: usize, (test, said): (&Outcome, &[&Verdict])) -> String {
     let expectation = &outcome.plan.expectations[index];
-    let common = swept_by_both(outcome, test);
+    let common = swept_here(outcome, test);
     let mut outside = of(outcome, index);
     outside.retain(|verdict| !verdict.inside);
     let comes_inside = |verdict: &&&Verdict| {
@@ -251,15 +276,31 @@ fn explained(outcome: &Outcome, index: usize, (test, said): (&Outcome, &[&Verdic
             _ => verdict.would_be_inside(expectation.is, other.ours),
         })
     };
+    let is_untested = |verdict: &&&Verdict| at_the_same(verdict, said, &common).is_empty();
     let reached = outside.iter().filter(comes_inside).count();
+    let untested = outside.iter().filter(is_untested).count();
+    let elsewhere = match untested {
+        0 => String::new(),
+        untested => format!(
+            " Of those outside {untested} are where it was not tested: their cause is unknown."
+        ),
+    };
     match reached == outside.len() {
         true => String::new(),
         false => format!(
-            " It explains the difference only in part: {reached} of {} outside come inside with it{}.",
+            " It explains the difference only in part: {reached} of {} outside come inside with it{}.{elsewhere}",
             outside.len(),
             nearest(&outside, said, &common)
         ),
     }
+}
+
+/// Whether a test has changed the cause where anything is outside.
+fn is_tested_there(outcome: &Outcome, index: usize, (test, said): (&Outcome, &[&Verdict])) -> bool {
+    let common = swept_here(outcome, test);
+    let outside = of(outcome, index).into_iter();
+    let mut outside = outside.filter(|verdict| !verdict.inside);
+    outside.any(|verdict| !at_the_same(verdict, said, &common).is_empty())
 }
 
 /// The nearest that a changed cause brings ours to what is expected.
@@ -279,29 +320,28 @@ fn nearest(outside: &[&Verdict], said: &[&Verdict], common: &[String]) -> String
     })
 }
 
-/// Parameters of which both a plan and the test of its cause have several values. A plan that tests a cause
-/// itself changes one of these.
-fn swept_by_both(outcome: &Outcome, test: &Outcome) -> Vec<String> {
+/// Parameters of which a plan has several values, and of which the test of its cause has one at least. A
+/// plan that tests a cause itself changes one of these.
+fn swept_here(outcome: &Outcome, test: &Outcome) -> Vec<String> {
     if outcome.plan.name == test.plan.name {
         return Vec::new();
     }
-    let others = test.plan.swept(false);
     let mut names = outcome.plan.swept(false);
-    names.retain(|name| others.contains(name));
+    names.retain(|name| !test.plan.values(name).is_empty());
     names
 }
 
-/// What the test of a cause says at the same values of these parameters; all that it says if it has none.
+/// What the test of a cause says at the same values of these parameters. What it says elsewhere explains
+/// nothing here.
 fn at_the_same<'a>(verdict: &Verdict, said: &[&'a Verdict], common: &[String]) -> Vec<&'a Verdict> {
     let is_same = |other: &&&Verdict| {
         let mut names = common.iter();
-        names.all(|name| other.parameters.get(name) == verdict.parameters.get(name))
+        names.all(|name| {
+            let values = [&other.parameters, &verdict.parameters].map(|at| at.get(name));
+            matches!(values, [Some(other), Some(ours)] if plan::is_same(other, ours))
+        })
     };
-    let same: Vec<&Verdict> = said.iter().filter(is_same).copied().collect();
-    match same.is_empty() {
-        true => said.to_vec(),
-        false => same,
-    }
+    said.iter().filter(is_same).copied().collect()
 }
 
 #[cfg(test)]
@@ -349,9 +389,16 @@ mod tests {
         };
         assert_eq!(ours("flows = 1"), [9.0]);
         assert_eq!(ours("flows = 2"), [10.0]);
-        assert_eq!(ours("flows = 3"), [9.0, 10.0]);
+        assert_eq!(ours("flows = 2.0"), [10.0]);
+        assert!(ours("flows = 3").is_empty());
         let told = nearest(&[&at(5.0, "flows = 1")], &said, &common);
         assert_eq!(told, "; the nearest is 9 where 10 is said");
+    }
+
+    #[test]
+    fn combinations_that_are_left_out_are_told() {
+        let without = toml::from_str("flows = [1, 2]\nsystem = 'a'").expect("a table");
+        assert_eq!(together(&without), "`flows` {1, 2} with `system` a");
     }
 
     #[test]

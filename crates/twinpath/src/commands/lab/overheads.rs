@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant as Clock};
+use std::time::{Duration, Instant as Clock, SystemTime};
 use twinpath_control::service::Service;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Direction, Frame, Instant, Packet, Pools};
@@ -342,8 +342,10 @@ fn packet(flow: u32) -> Option<Vec<u8>> {
     PacketBuilder::udp(from, to).payload(&[0; 18]).to_vec().ok()
 }
 
-/// What machine this is, in a line.
+/// What machine this is, and what day, in a line.
 fn machine_text() -> String {
+    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let (year, month, day) = date(since_1970.as_secs() / 86_400);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = told
@@ -360,12 +362,37 @@ fn machine_text() -> String {
     } else {
         "a machine with"
     };
-    format!("{kind} {cores} cores of {model}\n")
+    format!("{kind} {cores} cores of {model}, on {year}-{month:02}-{day:02}\n")
+}
+
+/// Year, month and day, so many days after 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years begin in March here, so that a leap day is a year's last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = era * 400 + year + u64::from(month >= 10);
+    (year, (month + 2) % 12 + 1, day)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_are_dates() {
+        for (days, told) in [
+            (0, (1970, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (20_058, (2024, 12, 1)),
+            (20_512, (2026, 2, 28)),
+        ] {
+            assert_eq!(date(days), told);
+        }
+    }
 
     #[test]
     fn what_is_measured_is_what_is_said() {
