@@ -47,7 +47,8 @@ pub struct SlowFlowsCounters {
     pub duplicate_write_backs: u64,
     /// Pulls granted.
     pub grants: u64,
-    /// Pulls declined because complex work was pending, or nothing was known of the flow.
+    /// Pulls declined because complex work was pending, or nothing was known of the flow and others needed
+    /// the room.
     pub declines: u64,
     /// Recalls sent for flows that have long been silent.
     pub recalls: u64,
@@ -576,12 +577,9 @@ impl SlowFlows {
     }
 
     /// A flow whose state has been granted keeps its place here. One of which nothing is known, not even after
-    /// its packet, takes none otherwise: it is granted if its packets pass, and not where the room is needed
-    /// for others.
+    /// its packet, takes none otherwise: it is granted as long as others do not need the room.
     fn is_worth_granting(&mut self, id: FlowId) -> bool {
-        let passes = !self.departing.is_empty() || !self.replies.is_empty();
-        let has_room = passes && self.store.len() < self.most_unknown;
-        has_room || !is_zero(&self.store.record(id))
+        self.store.len() <= self.most_unknown || !is_zero(&self.store.record(id))
     }
 
     /// Puts out what the chain yielded. The message goes last, behind every packet of the flow

@@ -294,7 +294,7 @@ fn a_fast_flood_keeps_nobody_out_of_a_balancer() {
 }
 
 /// Flows of which nothing is known, as each of their packets is denied or none is any of a function's business,
-/// take no room from others, however hot they are.
+/// leave half of the room to others, however hot they are.
 #[test]
 fn flows_of_which_nothing_is_known_leave_room() {
     const CLIENTS: u32 = 20;
