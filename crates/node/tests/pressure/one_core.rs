@@ -66,6 +66,8 @@ const SELDOM_PORT: u16 = 443;
 /// have room of their own, as where a card has a ring for what must not wait behind others: what a ring
 /// that all share loses is lost in front of both paths, and says nothing of either.
 const ENTRANCE: usize = 1024;
+/// What comes of known flows in most of a second: who is behind by that is behind for good.
+const ENTRANCE_OF_KNOWN: usize = 16 * ENTRANCE;
 /// Frames of the ring to the slow path. Fewer newcomers are inside at once while it is found out how many
 /// it carries.
 const USUAL_RING: u64 = 1024;
@@ -322,7 +324,12 @@ impl Load {
         }
         self.of(is_known).offered += 1;
         let waiting = &mut self.waiting[usize::from(is_known)];
-        if *waiting < ENTRANCE {
+        let room = if is_known {
+            ENTRANCE_OF_KNOWN
+        } else {
+            ENTRANCE
+        };
+        if *waiting < room {
             *waiting += 1;
             self.entrance.push_back(is_known);
         }

@@ -107,7 +107,7 @@ impl Switch {
     fn take(&mut self, output: Output) {
         for mut frame in output.frames {
             self.record(frame.bytes());
-            if self.spoils && self.draw() % SPOILED_OF == 0 {
+            if self.spoils && self.draw().is_multiple_of(SPOILED_OF) {
                 self.spoil(frame.bytes_mut());
             }
             if self.sent.len() < CHANGED {
