@@ -2,7 +2,8 @@
 //! `cargo xtask manual`, which writes the pages of docs/ that follow from the code, and `cargo xtask
 //! deb`, which makes a Debian package.
 //!
-//! `test` is everything a change must pass: format, lints, the tests of all crates, the benches' smoke
+//! `test` is everything a change must pass: format, lints, the tests of all crates, that no oracle among
+//! them ran without its fast path, the benches' smoke
 //! run, the examples, circles of files, and a short run of every fuzz target from its kept corpus. All of
 //! it draws the same cases every time, so that what passed once passes again. Property tests then run
 //! once more with cases that nobody has seen: what these find was there before the change, so it is told,
