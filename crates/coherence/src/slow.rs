@@ -779,6 +779,7 @@ fn opener_of(header: &Header, frame: &Frame, layout: &Layout) -> twinpath_core::
     };
     opener(frame.bytes(), layout, &keyed)
 }
+
 /// Whether nothing is known of a flow.
 fn is_zero<T>(record: &Record<'_, T>) -> bool {
     record.words.iter().all(|&word| word == 0) && record.handles.iter().all(|&handle| handle == 0)

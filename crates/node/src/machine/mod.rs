@@ -386,10 +386,11 @@ impl Machine {
     }
 
     /// The same while packets wait in front, and the packet clock with them: no deadline of a function that
-    /// has not come by then comes meanwhile, unless the run is at its end.
+    /// has not come by then comes meanwhile, unless the run is at its end and it waits for nothing inside.
     pub fn next_deadline_while_packets_wait(&self, clock: Clock) -> Option<Instant> {
         let of_functions = self.next_deadline_of_functions(clock);
-        let comes = |at: &Instant| *at <= clock.link || self.current_task.is_ending();
+        let may_come = self.current_task.is_ending() && !self.does_deadline_wait(clock);
+        let comes = |at: &Instant| *at <= clock.link || may_come;
         self.next_deadline_or(of_functions.filter(comes), clock)
     }
 

@@ -109,12 +109,16 @@ impl Machine {
         if next <= self.time.told.passed || next.at == Instant::NEVER {
             return None;
         }
-        // What is due waits for what is inside, and is told of when that has left.
-        let waits = self.time.turn != DeadlinePhase::Over || self.oldest_to_come(clock) < next.at;
         match next.at > clock.packet.max(self.time.expected) {
             true => Some(clock.link + next.at.since(clock.packet)),
-            false => (!waits).then_some(clock.link),
+            false => (!self.does_deadline_wait(clock)).then_some(clock.link),
         }
+    }
+
+    /// Whether the next deadline waits for another, or for what is inside: it is told of when that has left.
+    pub(super) fn does_deadline_wait(&self, clock: Clock) -> bool {
+        let next = self.next_of_functions();
+        self.time.turn != DeadlinePhase::Over || self.oldest_to_come(clock) < next.at
     }
 
     /// Packets that are older can come to no worker any more.

@@ -227,7 +227,7 @@ fn packets_of(sink: &Leaving) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn lossless(service: &Service, paths: Paths, execution: Execution) -> Service {
+pub fn lossless(service: &Service, paths: Paths, execution: Execution) -> Service {
     let mut service = service.clone();
     (service.run.paths, service.run.execution, service.run.pace) =
         (paths, execution, Some(Pace::Lossless));

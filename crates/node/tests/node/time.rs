@@ -7,12 +7,20 @@
 use crate::common::acting::assert_share;
 use crate::common::derived::counted;
 use crate::common::rows::tell;
-use crate::common::{Outcome, assert_same_but_for_names, run};
+use crate::common::{Leaving, Outcome, assert_same_but_for_names, copy, lossless, run};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
+use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::Trace;
+use twinpath_node::observe::Observer;
+use twinpath_node::source::Source;
+use twinpath_node::virtual_time::{Peers, VirtualRun};
+use twinpath_node::{NodeConfig, wiring};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -227,4 +235,66 @@ fn the_next_segment_at_the_time_out() {
     // given up; it was refused while the segment waited.
     println!("{granted} times granted, {declined} declined, {hits} rules met");
     assert!(granted >= 27 + 12 && declined >= 3 && hits >= 9);
+}
+
+/// Nobody, who counts how often he is asked: once for each thing that happens.
+#[derive(Default)]
+struct Steps(Rc<Cell<u64>>);
+
+impl Peers for Steps {
+    fn send(&mut self, _: u16, _: &[u8], _: Instant) {}
+
+    fn next(&self) -> Instant {
+        self.0.set(self.0.get() + 1);
+        Instant::NEVER
+    }
+
+    fn take(&mut self, _: Instant, _: &mut Pools, _: &mut Vec<Frame>) {}
+}
+
+/// While packets wait, their clock stands still, and a deadline a nanosecond ahead of it does not come: the
+/// link's round trip is not gone through nanosecond by nanosecond.
+#[test]
+fn no_time_passes_in_steps_to_deadlines_that_cannot_come() {
+    for ring_frames in [1, 1024] {
+        let text = format!(
+            "[service]\nchain = [\"acl\", \"reframer\"]\ninside = [\"10.0.0.0/8\"]\n[acl]\ndefault = \"allow\"\n\
+             [reframer]\nwindow = \"1us\"\n[link]\nround_trip = \"5ms\"\nring_frames = {ring_frames}\n"
+        );
+        let service = Service::parse(&text, Path::new("time.toml"));
+        let service = service.unwrap_or_else(|error| panic!("{error}"));
+        let service = lossless(&service, Paths::Both, Execution::Virtual);
+        let mut trace = Trace::new();
+        for number in 0..40 {
+            let [client, server] = [
+                ([10, 0, 0, 1], 1000 + number as u16 % 3),
+                ([192, 0, 2, 1], 80),
+            ]
+            .map(|(address, port)| Endpoint::v4(address, port));
+            let packet = PacketBuilder::udp(client, server).payload_len(10).to_vec();
+            trace.push(1_000_000_000 + number * 43, &packet.expect("short"));
+        }
+        let steps = Rc::new(Cell::new(0));
+        let mut node = NodeConfig::of(&service, Paths::Both)
+            .and_then(|config| config.build())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let (mut sink, mut observer) = (Leaving::default(), Observer::new(Live::hidden()));
+        let causality = wiring::causality(&service).expect("a sound service");
+        VirtualRun::new(
+            &mut node,
+            &mut sink,
+            &mut observer,
+            service.link.round_trip.duration(),
+        )
+        .with_peers(&mut Steps(Rc::clone(&steps)))
+        .run(&mut Source::trace(copy(&trace)), causality)
+        .expect("memory never fails");
+        println!("ring of {ring_frames}: {} steps", steps.get());
+        assert_eq!(sink.packets.len(), 40);
+        assert!(
+            steps.get() < 2_000,
+            "ring of {ring_frames}: {} steps",
+            steps.get()
+        );
+    }
 }

@@ -1,6 +1,9 @@
 //! Files that the command makes for people, editors, shells and readers.
 
 use crate::folder::Folder;
+use serde_json::Value;
+use twinpath_core::wire::PacketBuilder;
+use twinpath_core::wire::tcp::flags::SYN;
 
 #[test]
 fn a_starter_runs_and_overwrites_nothing() {
@@ -18,6 +21,24 @@ fn a_starter_runs_and_overwrites_nothing() {
     assert!(folder.undrawn_flows("both.pcap") == folder.undrawn_flows("slow.pcap"));
     let printed = folder.succeed(&["init", "lan", "wan"]).out;
     assert_eq!(printed.as_bytes(), folder.read("a.toml"));
+}
+
+/// Whoever is outside opens nothing, whatever source he names.
+#[test]
+fn a_starter_lets_nobody_in_who_names_an_address_inside() {
+    let folder = Folder::new();
+    folder.succeed(&["init", "lan", "wan", "--out", "a.toml"]);
+    let end = |text: &str| text.parse().expect("an endpoint");
+    let opening = PacketBuilder::tcp(end("10.0.0.66:1000"), end("192.168.1.10:22")).flags(SYN);
+    let bytes = opening.to_vec().expect("short");
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let fate = |port| {
+        let trace = ["trace", "a.toml", "--json", "--hex", &hex, "--port", port];
+        let told: Value = serde_json::from_str(&folder.succeed(&trace).out).expect("JSON");
+        told["end"]["fate"].clone()
+    };
+    assert_eq!(fate("lan"), "leaves");
+    assert_ne!(fate("wan"), "leaves");
 }
 
 #[test]

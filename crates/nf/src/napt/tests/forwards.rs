@@ -150,6 +150,11 @@ fn contradictions_are_refused() {
         ("192.0.2.7:9", "192.0.2.9:9", "is forwarded twice"),
         ("10.0.0.6:9", "10.0.0.5:5353", "has two external endpoints"),
         ("192.0.2.9\"", "192.0.2.1\"", "cannot be in external"),
+        (
+            "192.0.2.9\"",
+            "192.0.2.9:80\"",
+            "has a port: expected a protocol",
+        ),
         ("udp", "icmp", "expected tcp or udp"),
         (
             "192.0.2.7:9",
