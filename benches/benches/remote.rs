@@ -18,7 +18,9 @@ use twinpath_core::{Frame, Instant, Pools, Ticket};
 use twinpath_remote::fast::{self, Server};
 use twinpath_remote::responder::{self, Access, Region, Responder};
 use twinpath_remote::server::{Config as ServerConfig, MemoryServer};
-use twinpath_remote::{Handle, Output, PayloadMemory, Requester, SplitStage, Store, requester};
+use twinpath_remote::{
+    Endpoint, Handle, Output, PayloadMemory, Requester, SplitStage, Store, requester,
+};
 
 const ROUNDS: usize = 5;
 const SIZES: [usize; 5] = [64, 256, 512, 1024, 1500];

@@ -3,6 +3,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use twinpath_core::Pools;
+use twinpath_remote::Endpoint;
 use twinpath_remote::responder::{Access, Config, Region, Responder};
 use twinpath_wire::roce::{Aeth, Header, Opcode, Path, Psn, Reth, RocePacket, Syndrome};
 use twinpath_wire::{Address, MacAddress, dissect};

@@ -17,7 +17,7 @@
 //! takes to be built and tested, how long a service takes to start, and how much memory a gateway takes that
 //! is under load for half an hour, or as many minutes as somebody says. `cargo xtask beside-nftables`
 //! measures Twinpath and the kernel's nftables on the same packets, between network namespaces, and `record
-//! nftables` keeps what it writes.
+//! nftables` keeps what it writes. `cargo xtask verbs` runs the tests with an RDMA card in a virtual machine.
 #![forbid(unsafe_code)]
 
 mod circles;
@@ -27,6 +27,8 @@ mod oracles;
 mod programs;
 mod properties;
 mod record;
+mod verbs;
+mod virtual_machine;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -64,6 +66,11 @@ fn main() -> ExitCode {
             cargo(&["run", "--quiet", "--package", "twinpath-manual"]),
         )]),
         ["circles"] => run_all(&[circles_step()]),
+        ["verbs"] => run_all(&[verbs_step()]),
+        ["in-virtual-machine", program @ ..] => match verbs::run(program) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
         ["deb"] => run_all(&[step("Debian package", deb::build)]),
         ["bench"] => run_all(&[step(
             "benches",
@@ -120,7 +127,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
     );
     ExitCode::from(2)
 }
@@ -191,6 +198,16 @@ fn test_steps() -> Vec<Step> {
 /// No two files need each other, but for a parent and what is inside it.
 fn circles_step() -> Step {
     step("circles of files", || circles::check(&root()))
+}
+
+/// Tests with an RDMA card, which only a virtual machine has.
+fn verbs_step() -> Step {
+    step("verbs", || {
+        verbs::test().unwrap_or_else(|missing| {
+            println!("{missing}");
+            false
+        })
+    })
 }
 
 /// Lines of code beside those of other revisions.

@@ -15,6 +15,7 @@
 //! | [`view`] | what is known |
 //! | [`monitor`] | when what is asked |
 //! | [`socket`] | the socket |
+//! | [`static_neighbors`] | neighbours that the kernel is told of |
 //!
 //! Everything is bounded: routes by a limit, neighbours by [`view::MOST_NEIGHBORS`], next hops of a
 //! route by [`messages::MOST_HOPS`].
@@ -25,6 +26,7 @@ pub mod messages;
 pub mod monitor;
 pub mod requests;
 pub mod socket;
+pub mod static_neighbors;
 #[cfg(test)]
 mod testing;
 pub mod view;
@@ -32,6 +34,7 @@ pub mod view;
 pub use event::{Event, Hop, Kind, Link, Neighbor, NextHopObject, Route};
 pub use monitor::KernelMonitor;
 pub use socket::Socket;
+pub use static_neighbors::StaticNeighbors;
 pub use view::{Egress, NeighborChange, SetId, Target, View};
 
 /// The table of routes that hosts have unless somebody says otherwise.

@@ -1,9 +1,11 @@
 //! What the kernel is asked.
 
 use crate::messages::{family, kind};
-use twinpath_core::wire::Address;
+use twinpath_core::wire::{Address, MacAddress};
 
 const REQUEST: u16 = 0x1;
+const ANSWER: u16 = 0x4;
+const REPLACE: u16 = 0x100;
 const DUMP: u16 = 0x300;
 const CREATE: u16 = 0x400;
 
@@ -55,19 +57,49 @@ impl List {
 /// Has the kernel find out who a neighbour is, or whether it still is there: as if a packet of its
 /// own went there (`ip neigh replace ... use`).
 pub fn use_neighbor(interface: u32, address: Address, sequence: u32) -> Vec<u8> {
-    const ADDRESS: u16 = 1;
     const USE: u8 = 1;
+    let body = neighbor(interface, address, 0, USE);
+    message(kind::NEW_NEIGHBOR, REQUEST | CREATE, sequence, &body)
+}
+
+/// Tells the kernel who a neighbour is, for good (`ip neigh replace ... permanent`); it answers.
+pub fn set_neighbor(interface: u32, address: Address, mac: MacAddress, sequence: u32) -> Vec<u8> {
+    const LINK_ADDRESS: u16 = 2;
+    const PERMANENT: u16 = 0x80;
+    let mut body = neighbor(interface, address, PERMANENT, 0);
+    attribute(LINK_ADDRESS, &mac.0, &mut body);
+    let flags = REQUEST | CREATE | REPLACE | ANSWER;
+    message(kind::NEW_NEIGHBOR, flags, sequence, &body)
+}
+
+/// Has the kernel forget what it was told of a neighbour (`ip neigh del`); it answers.
+pub fn remove_neighbor(interface: u32, address: Address, sequence: u32) -> Vec<u8> {
+    let body = neighbor(interface, address, 0, 0);
+    message(kind::DEL_NEIGHBOR, REQUEST | ANSWER, sequence, &body)
+}
+
+/// What a message about a neighbour begins with, and its address.
+fn neighbor(interface: u32, address: Address, state: u16, flags: u8) -> Vec<u8> {
+    const ADDRESS: u16 = 1;
     let (family, octets) = match address.is_v4() {
         true => (family::V4, address.octets4().to_vec()),
         false => (family::V6, address.octets16().to_vec()),
     };
     let mut body = vec![family, 0, 0, 0];
     body.extend(interface.to_ne_bytes());
-    body.extend([0, 0, USE, 0]);
-    body.extend((octets.len() as u16 + 4).to_ne_bytes());
-    body.extend(ADDRESS.to_ne_bytes());
-    body.extend(octets);
-    message(kind::NEW_NEIGHBOR, REQUEST | CREATE, sequence, &body)
+    body.extend(state.to_ne_bytes());
+    body.extend([flags, 0]);
+    attribute(ADDRESS, &octets, &mut body);
+    body
+}
+
+/// Appends an attribute.
+fn attribute(kind: u16, value: &[u8], body: &mut Vec<u8>) {
+    const HEADER: usize = 4;
+    body.extend(((HEADER + value.len()) as u16).to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend(value);
+    body.resize(body.len().next_multiple_of(4), 0);
 }
 
 /// A message with its header: length, type, flags, number, and whose it is, which the kernel knows.

@@ -21,7 +21,7 @@ const DATAGRAM_BYTES: usize = 64 << 10;
 /// hops.
 const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x100 | 0x400 | 1 << 31;
 
-/// A socket that hears of every change.
+/// A socket, which may hear of every change.
 pub struct Socket {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -44,12 +44,25 @@ impl Socket {
     /// # Errors
     /// What the system says.
     pub fn open() -> io::Result<Self> {
+        let socket = Self::with_groups(GROUPS)?;
+        sockopt::set_socket_recv_buffer_size_force(&socket.socket, SOCKET_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket.socket, SOCKET_BYTES))?;
+        Ok(socket)
+    }
+
+    /// Opens one that hears of no change: only answers come.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open_for_answers() -> io::Result<Self> {
+        Self::with_groups(0)
+    }
+
+    fn with_groups(groups: u32) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         // Without a protocol it is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BYTES))?;
-        bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
+        bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         Ok(Self {
             socket,
             buffer: vec![0; DATAGRAM_BYTES],

@@ -23,7 +23,8 @@
 //! | [`header_slots`] | headers that wait for their payloads |
 //! | [`payloads`] | what a place for payloads does, whatever is behind it |
 //! | [`requester`] | a memory server, from the switch: WRITE, READ, recovery |
-//! | [`responder`] | the server's end: queue pairs, memory regions, NAKs |
+//! | [`endpoint`] | the server's end, whoever is there |
+//! | [`responder`] | the server's end in software: queue pairs, memory regions, NAKs |
 //! | [`registration`], [`server`] | how both find each other, and again after an error |
 //! | [`store`] | a place for payloads in this process |
 //! | [`back_off`] | which server takes a flow, by the load of their links |
@@ -31,12 +32,13 @@
 //! Nothing here reads a clock, draws a random number that does not follow from a seed, starts a thread
 //! or waits. What has no room is refused, and travels whole; what is lost is told, once.
 //!
-//! A **verbs back end**, which would leave the data path to a server's network card, does not exist yet:
-//! [`responder`] does in software what the card would.
+//! A server's network card can be its end of RDMA, too: that is `twinpath_verbs`, another crate, since it
+//! needs a library of the card's.
 #![forbid(unsafe_code)]
 
 pub mod back_off;
 mod counters;
+pub mod endpoint;
 pub mod fast;
 pub mod handle;
 pub mod header_slots;
@@ -49,6 +51,7 @@ pub mod server;
 pub mod simulated;
 pub mod store;
 
+pub use endpoint::Endpoint;
 pub use fast::SplitStage;
 pub use handle::{Handle, Sequence};
 pub use header_slots::HeaderSlots;

@@ -1,16 +1,18 @@
-//! A memory server: a responder with memory, and the registration that tells switches of it.
+//! A memory server: an end of RDMA with memory, and the registration that tells switches of it.
 //!
 //! It reads no clock and opens no socket: frames and the time go in, frames and the next deadline come
-//! out. `twinpath memory-server` gives it a network interface.
+//! out. `twinpath memory-server` gives it a network interface. Who executes requests is an [`Endpoint`]:
+//! the [`Responder`] in software, or a network card.
 
 use crate::counters::counters;
+use crate::endpoint::{BoxedError, Endpoint};
 use crate::registration::{
     self, MAX_FRAME_BYTES, Memory, Message, QueuePair, RegistrationError, Restore,
 };
 use crate::responder::{self, Access, Region, Responder};
 use std::time::Duration;
 use twinpath_core::wire::MacAddress;
-use twinpath_core::wire::roce::{Path, Psn};
+use twinpath_core::wire::roce::Path;
 use twinpath_core::{Frame, Instant, Pools};
 
 /// What a memory server is like.
@@ -37,6 +39,8 @@ counters! {
     restores_repeated,
     /// Requests about a former life, another server, or a queue pair that is not there.
     restores_refused,
+    /// Queue pairs that could not begin the life that was asked for.
+    restores_failed,
     /// Registration messages that were changed on their way or make no sense.
     bad_messages,
     /// Frames that are neither about registration nor RoCE.
@@ -51,11 +55,12 @@ struct Life {
 }
 
 /// A server.
-pub struct MemoryServer {
-    config: Config,
+pub struct MemoryServer<E = Responder> {
     memory: Memory,
-    responder: Responder,
+    endpoint: E,
     lives: Vec<Option<Life>>,
+    /// The last queue pair that could not begin a life, and why, until somebody takes it.
+    failure: Option<(u16, BoxedError)>,
     /// What is to be said to whom, at most one message for each queue pair.
     answers: Vec<(MacAddress, QueuePair)>,
     next_announcement: Instant,
@@ -69,7 +74,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const ADDRESS_STEP: u64 = 1 << 21;
 
 impl MemoryServer {
-    /// A server that begins at `now`.
+    /// A server in software that begins at `now`.
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
         let mut draws = Draws(config.seed);
@@ -93,11 +98,19 @@ impl MemoryServer {
             mac: used.mac,
             ip: used.ip,
         };
+        Self::with_endpoint(responder, memory, now)
+    }
+}
+
+impl<E: Endpoint> MemoryServer<E> {
+    /// A server that begins at `now`, announces this memory and has requests executed by `endpoint`.
+    #[must_use]
+    pub fn with_endpoint(endpoint: E, memory: Memory, now: Instant) -> Self {
         Self {
-            config,
+            lives: vec![None; memory.queue_pairs.into()],
             memory,
-            lives: vec![None; used.queue_pairs.into()],
-            responder,
+            endpoint,
+            failure: None,
             answers: Vec::new(),
             next_announcement: now,
             counters: Counters::default(),
@@ -112,13 +125,18 @@ impl MemoryServer {
 
     /// Its end of RDMA.
     #[must_use]
-    pub const fn responder(&self) -> &Responder {
-        &self.responder
+    pub const fn endpoint(&self) -> &E {
+        &self.endpoint
     }
 
     /// The same, to change.
-    pub fn responder_mut(&mut self) -> &mut Responder {
-        &mut self.responder
+    pub fn endpoint_mut(&mut self) -> &mut E {
+        &mut self.endpoint
+    }
+
+    /// The last queue pair that could not begin a life, and why; it is told once.
+    pub fn take_failure(&mut self) -> Option<(u16, BoxedError)> {
+        self.failure.take()
     }
 
     /// What was counted of registration.
@@ -129,7 +147,7 @@ impl MemoryServer {
 
     /// Takes a frame.
     pub fn receive(&mut self, frame: &[u8], now: Instant) {
-        if self.responder.receive(frame) {
+        if self.endpoint.receive(frame) {
             return;
         }
         if !registration::is_registration(frame) {
@@ -162,20 +180,30 @@ impl MemoryServer {
             // Who asks for the same with other numbers, or from elsewhere, is somebody else.
             Some(known) if known.asked == *asked => {
                 self.counters.restores_repeated += 1;
-                Some(known.qpn)
+                known.qpn
             }
             Some(known) if is_former(asked.epoch, known.asked.epoch) => {
                 self.counters.restores_refused += 1;
                 return;
             }
             _ => {
-                self.counters.restores += 1;
                 let path = self.path_to(asked);
-                let (peer, psn): (u32, Psn) = (asked.qpn, asked.psn);
-                self.responder.restore(asked.index, path, peer, psn)
+                match self
+                    .endpoint
+                    .restore(asked.index, path, asked.qpn, asked.psn)
+                {
+                    Ok(qpn) => {
+                        self.counters.restores += 1;
+                        qpn
+                    }
+                    Err(why) => {
+                        self.counters.restores_failed += 1;
+                        self.failure = Some((asked.index, why));
+                        return;
+                    }
+                }
             }
         };
-        let Some(qpn) = qpn else { return };
         self.lives[index] = Some(Life { asked: *asked, qpn });
         let answer = QueuePair {
             server: asked.server,
@@ -216,7 +244,7 @@ impl MemoryServer {
             }
         }
         let rest = most.saturating_sub(out.len() - from);
-        self.responder.transmit(pools, out, rest);
+        self.endpoint.transmit(pools, out, rest);
     }
 
     fn say(
@@ -237,16 +265,10 @@ impl MemoryServer {
     /// When [`Self::transmit`] is to be called at the latest.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        match self.answers.is_empty() && !self.responder.has_answers() {
+        match self.answers.is_empty() && !self.endpoint.has_answers() {
             true => self.next_announcement,
             false => Instant::ZERO,
         }
-    }
-
-    /// What it is like.
-    #[must_use]
-    pub const fn config(&self) -> &Config {
-        &self.config
     }
 }
 

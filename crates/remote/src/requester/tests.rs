@@ -14,7 +14,7 @@ struct Both {
     slots: u32,
 }
 
-fn server(seed: u64, now: Instant) -> MemoryServer {
+fn server_config(seed: u64) -> ServerConfig {
     let responder = responder::Config {
         mac: MacAddress([4; 6]),
         ip: Address::from_v4([10, 0, 0, 2]),
@@ -23,13 +23,16 @@ fn server(seed: u64, now: Instant) -> MemoryServer {
         reads: 4,
         message_bytes: 4096,
     };
-    let config = ServerConfig {
+    ServerConfig {
         server: 1,
         memory_bytes: 1 << 16,
         responder,
         seed,
-    };
-    MemoryServer::new(config, now)
+    }
+}
+
+fn server(seed: u64, now: Instant) -> MemoryServer {
+    MemoryServer::new(server_config(seed), now)
 }
 
 impl Both {
@@ -170,7 +173,7 @@ fn no_more_reads_are_outstanding_than_the_server_allows() {
     both.exchange();
     let expected: Vec<_> = (0..20u8).map(|number| Ok(vec![number])).collect();
     assert_eq!(both.came(), expected);
-    assert_eq!(both.server.responder().counters().naks_invalid, 0);
+    assert_eq!(both.server.endpoint().counters().naks_invalid, 0);
 }
 
 /// Each NAK that ends a life, and the life after it, in which what the server has is still there.
@@ -211,7 +214,7 @@ fn what_the_server_has_outlives_an_error_and_a_late_nak_disables_nothing() {
 fn lives_in_vain_become_rarer() {
     let mut both = Both::new();
     let memory = *both.server.memory();
-    assert!(both.server.responder_mut().withdraw(memory.rkey));
+    assert!(both.server.endpoint_mut().withdraw(memory.rkey));
     let milliseconds = |both: &mut Both, many: u32| {
         for _ in 0..many {
             both.now = both.now + Duration::from_millis(1);
@@ -232,15 +235,15 @@ fn lives_in_vain_become_rarer() {
     let bytes = memory.bytes as usize;
     let region = Region::new(memory.address, bytes, memory.rkey, Access::ReadWrite);
     both.server
-        .responder_mut()
+        .endpoint_mut()
         .register(region)
         .expect("it has none");
     let lives = milliseconds(&mut both, 1100);
     assert_eq!(milliseconds(&mut both, 1000), lives);
     // An error after that costs a moment.
-    both.server.responder_mut().set_failing(true);
+    both.server.endpoint_mut().set_failing(true);
     milliseconds(&mut both, 1);
-    both.server.responder_mut().set_failing(false);
+    both.server.endpoint_mut().set_failing(false);
     milliseconds(&mut both, 2);
     assert_eq!(both.requester.counters().disabled, lives + 1);
     assert!(both.requester.is_ready(0));
@@ -453,7 +456,7 @@ fn shards_share_a_server() {
 #[test]
 fn a_shard_for_which_a_server_has_no_queue_pair_says_so() {
     let now = Instant(1_000_000);
-    let mut config = *server(1, now).config();
+    let mut config = server_config(1);
     config.responder.queue_pairs = 1;
     let mut both = Shards::new(MemoryServer::new(config, now), 1, now);
     both.exchange();

@@ -2,7 +2,7 @@
 //!
 //! It does what a network card would: WRITEs are executed as they come, READs are answered from
 //! memory, in order, and whatever does not fit the InfiniBand specification is refused with the NAK
-//! that it asks for. Requests come as frames, answers are taken with [`Responder::transmit`] when there
+//! that it asks for. Requests come as frames, answers are taken with [`Endpoint::transmit`] when there
 //! is room for them. Meanwhile READs wait, at most [`Config::reads`] of a queue pair.
 //!
 //! | request's number | what is done |
@@ -11,7 +11,7 @@
 //! | a former one (duplicate) | a WRITE is acknowledged again and not executed; a READ that is one of the last ones, or the rest of one, is answered again from memory |
 //! | a later one | NAK "sequence" with the expected number, once until order returns |
 //!
-//! After a NAK of another kind a queue pair is silent until it is [restored](Responder::restore).
+//! After a NAK of another kind a queue pair is silent until it is [restored](Endpoint::restore).
 
 mod queue_pair;
 mod region;
@@ -19,6 +19,7 @@ mod region;
 pub use region::{Access, Region, RegionError};
 
 use crate::counters::counters;
+use crate::endpoint::{BoxedError, Endpoint};
 use queue_pair::QueuePair;
 use region::Regions;
 use std::collections::VecDeque;
@@ -158,27 +159,7 @@ impl Responder {
         self.is_failing = is_failing;
     }
 
-    /// A queue pair begins anew: what waited in it is forgotten. Returns the number that requests are to
-    /// go to from now on; `None` if there is no such queue pair.
-    pub fn restore(&mut self, index: u16, path: Path, peer_qpn: u32, psn: Psn) -> Option<u32> {
-        let queue_pair = self.queue_pairs.get_mut(usize::from(index))?;
-        // Numbers 0 and 1 are for management, so lives begin at 1.
-        const LIVES: u32 = (1 << (roce::NUMBER_BITS - INDEX_BITS)) - 1;
-        self.lives = self.lives % LIVES + 1;
-        let qpn = self.lives << INDEX_BITS | u32::from(index);
-        queue_pair.restore(qpn, path, peer_qpn, psn);
-        Some(qpn)
-    }
-
-    /// Takes a frame: whether it was RoCE's, whatever became of it.
-    pub fn receive(&mut self, frame: &[u8]) -> bool {
-        let Ok(layout) = dissect(frame) else {
-            return false;
-        };
-        self.receive_dissected(frame, &layout)
-    }
-
-    /// The same for a frame that was dissected.
+    /// [`Endpoint::receive`] of a frame that was dissected.
     pub fn receive_dissected(&mut self, frame: &[u8], layout: &Layout) -> bool {
         match RocePacket::read(frame, layout) {
             Err(RoceMalformed::NotRoce) => return false,
@@ -227,16 +208,31 @@ impl Responder {
             self.active.push_back(index as u16);
         }
     }
+}
 
-    /// Whether answers wait to be sent.
-    #[must_use]
-    pub fn has_answers(&self) -> bool {
+impl Endpoint for Responder {
+    /// What waited in the queue pair is forgotten.
+    fn restore(&mut self, index: u16, path: Path, peer: u32, psn: Psn) -> Result<u32, BoxedError> {
+        let queue_pair = self.queue_pairs.get_mut(usize::from(index));
+        let queue_pair = queue_pair.ok_or("there is no such queue pair")?;
+        // Numbers 0 and 1 are for management, so lives begin at 1.
+        const LIVES: u32 = (1 << (roce::NUMBER_BITS - INDEX_BITS)) - 1;
+        self.lives = self.lives % LIVES + 1;
+        let qpn = self.lives << INDEX_BITS | u32::from(index);
+        queue_pair.restore(qpn, path, peer, psn);
+        Ok(qpn)
+    }
+
+    fn receive(&mut self, frame: &[u8]) -> bool {
+        dissect(frame).is_ok_and(|layout| self.receive_dissected(frame, &layout))
+    }
+
+    fn has_answers(&self) -> bool {
         !self.active.is_empty()
     }
 
-    /// Sends up to `most` frames, as long as there are buffers, appended to `out`. Queue pairs take
-    /// turns, a packet each.
-    pub fn transmit(&mut self, pools: &mut Pools, out: &mut Vec<Frame>, most: usize) {
+    /// Queue pairs take turns, a packet each.
+    fn transmit(&mut self, pools: &mut Pools, out: &mut Vec<Frame>, most: usize) {
         for _ in 0..most {
             let Some(index) = self.active.pop_front() else {
                 return;

@@ -153,7 +153,7 @@ impl Rack {
         let place = self.places.get_mut(number);
         if let Some(server) = place.and_then(|place| place.server.as_mut()) {
             let rkey = server.memory().rkey;
-            server.responder_mut().withdraw(rkey);
+            server.endpoint_mut().withdraw(rkey);
         }
     }
 
@@ -164,7 +164,7 @@ impl Rack {
             place.changes = Instant::NEVER;
             place.is_failing = false;
             match &mut place.server {
-                Some(server) => server.responder_mut().set_failing(false),
+                Some(server) => server.endpoint_mut().set_failing(false),
                 None => place.change(now, &self.faults, &mut self.random, &mut self.tally),
             }
         }
@@ -227,7 +227,7 @@ impl RackUnit {
                     ..self.config
                 };
                 let mut server = MemoryServer::new(config, now);
-                server.responder_mut().set_failing(self.is_failing);
+                server.endpoint_mut().set_failing(self.is_failing);
                 self.server = Some(server);
                 self.sends = now;
                 self.changes = match random.happens(faults.crashes) {
@@ -270,7 +270,7 @@ impl RackUnit {
         self.is_failing = !self.is_failing && random.happens(faults.failing);
         tally.add_to("failures", u64::from(self.is_failing));
         if let Some(server) = &mut self.server {
-            server.responder_mut().set_failing(self.is_failing);
+            server.endpoint_mut().set_failing(self.is_failing);
         }
     }
 

@@ -40,7 +40,7 @@ impl Tally {
 
     /// What a server counted.
     pub fn add_server(&mut self, server: &MemoryServer) {
-        for (name, many) in server.responder().counters().named() {
+        for (name, many) in server.endpoint().counters().named() {
             self.add_to(&format!("responder_{name}"), many);
         }
         for (name, many) in server.counters().named() {

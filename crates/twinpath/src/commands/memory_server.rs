@@ -1,29 +1,35 @@
 //! `twinpath memory-server`: a memory server on a network interface.
 //!
-//! All that it does is `twinpath_remote::server`'s; this adds the interface, the clock and figures.
+//! All that it does is `twinpath_remote::server`'s; this says who executes requests, and adds the interface,
+//! the clock and figures.
+
+#[cfg(feature = "verbs")]
+mod on_card;
+mod served;
 
 use crate::checks::available_bytes;
 use crate::error::{CommandError, MemoryServerError};
 use crate::stop::Stop;
 use crate::{Outcome, output};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::slice;
+use served::{Figures, Served};
+use std::path::Path;
 use std::str::FromStr;
-use std::time::{Duration, Instant as Clock};
 use twinpath_control::report::units;
+use twinpath_core::Instant;
 use twinpath_core::wire::{Address, MacAddress};
-use twinpath_core::{Frame, Instant, Pools};
 use twinpath_nf::duration::Human;
-use twinpath_ports::{Driver, Port, PortConfig, wait};
-use twinpath_remote::responder;
+use twinpath_ports::{Driver, Port, PortConfig};
 use twinpath_remote::server::{Config, MemoryServer};
+use twinpath_remote::{Endpoint, Responder, responder};
+use twinpath_verbs::{Device, devices};
 
 /// Keeps payloads of a switch in this machine's memory, over RoCEv2
 ///
-/// RDMA's server end in software, on raw frames of an interface: the machine needs no RDMA card, and one
-/// that is there is not used. It announces its memory there and does what a requester that restores its
-/// queue pairs asks for. The address must be none of this host's own, whose kernel would answer, too.
-/// Ctrl-C ends it; what it keeps is gone then.
+/// It announces its memory on an interface and does what a requester that restores its queue pairs asks for.
+/// Where the interface is an RDMA card's, a build with the feature `verbs` has the card execute requests, and
+/// no processor has to do with them; the address is one of the interface's then. Elsewhere, and with
+/// `--software`, RDMA's server end runs in software, on raw frames; the address must be none of this host's
+/// own then, whose kernel would answer, too. Ctrl-C ends it; what it keeps is gone then.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath memory-server --listen eth1 --memory 1G",
@@ -39,15 +45,20 @@ pub struct Arguments {
     /// Its number among the switch's servers
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..64))]
     server: u16,
-    /// Its address for RDMA: one of 169.254.0.0/16 that follows from the interface's if not said
+    /// Its address for RDMA. If not said: on a card the interface's first, of IPv4 where it has one; in
+    /// software one of 169.254.0.0/16 that follows from the interface's hardware address
     #[arg(long, value_name = "IP")]
     address: Option<std::net::IpAddr>,
     /// How many queue pairs
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(responder::MAX_QUEUE_PAIRS)))]
     queue_pairs: u16,
-    /// The most payload of a packet: what the interface's MTU allows if not said, up to 4096
+    /// The most payload of a packet: what the interface's MTU allows if not said, up to 4096. A card takes a
+    /// power of two from 256
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(64..=4096))]
     mtu: Option<u16>,
+    /// Execute requests in software, also where the interface is an RDMA card's
+    #[arg(long)]
+    software: bool,
     /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
@@ -86,113 +97,38 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let Some(time) = arguments.time {
         stop.after(time.duration());
     }
-    let mut served = Served::open(arguments)?;
-    served.run(&stop);
-    if !arguments.quiet {
-        output::print(&served.summary())?;
+    let bytes = arguments.memory.0;
+    if let Some(available) = available_bytes().filter(|&available| bytes > available) {
+        return Err(MemoryServerError::Memory { bytes, available }.into());
     }
-    Ok(Outcome::Good)
+    let port = Port::open(PortConfig {
+        device: arguments.listen.clone(),
+        driver: Driver::AfPacket,
+        is_shared: true,
+    });
+    let port = port.map_err(MemoryServerError::Port)?;
+    let seed = getrandom::u64().map_err(MemoryServerError::Random)?;
+    let device = Device::of_interface(Path::new(devices::FOLDER), &arguments.listen);
+    if let Some(device) = device.filter(|_| !arguments.software) {
+        #[cfg(feature = "verbs")]
+        {
+            let server = on_card::open(arguments, device, &port, seed)?;
+            let by = format!("by the card {}", server.endpoint().device().name);
+            return arguments.serve(server, port, &by, &stop);
+        }
+        #[cfg(not(feature = "verbs"))]
+        output::notice(format_args!(
+            "{} belongs to the RDMA card {}, which is not used: this is a build without the feature `verbs`",
+            arguments.listen, device.name
+        ));
+    }
+    let server = MemoryServer::new(arguments.config(&port, seed)?, Instant::ZERO);
+    arguments.serve(server, port, "in software", &stop)
 }
 
-/// Frames that are taken, and sent, in one go.
-const BURST: usize = 64;
-/// Buffers for ordinary and for long packets.
-const BUFFERS: (usize, usize) = (4096, 64);
-/// How often the interface is looked at, and figures are shown.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-
-struct Served {
-    server: MemoryServer,
-    port: Port,
-    pools: Pools,
-    began: Clock,
-    progress: ProgressBar,
-}
-
-impl Served {
-    fn open(arguments: &Arguments) -> Result<Self, CommandError> {
-        let bytes = arguments.memory.0;
-        if let Some(available) = available_bytes().filter(|&available| bytes > available) {
-            return Err(MemoryServerError::Memory { bytes, available }.into());
-        }
-        let port = Port::open(PortConfig {
-            device: arguments.listen.clone(),
-            driver: Driver::AfPacket,
-            is_shared: true,
-        });
-        let port = port.map_err(MemoryServerError::Port)?;
-        let seed = getrandom::u64().map_err(MemoryServerError::Random)?;
-        let config = arguments.config(&port, seed)?;
-        let server = MemoryServer::new(config, Instant::ZERO);
-        let progress = match arguments.quiet {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new_spinner(),
-        };
-        progress.set_style(
-            ProgressStyle::with_template("{msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-        );
-        if !arguments.quiet {
-            output::notice(format_args!(
-                "memory server {} with {} at {} on {}",
-                config.server,
-                units::bytes(bytes),
-                config.responder.ip.to_ip(),
-                port.device(),
-            ));
-        }
-        Ok(Self {
-            server,
-            port,
-            pools: Pools::new(BUFFERS.0, BUFFERS.1),
-            began: Clock::now(),
-            progress,
-        })
-    }
-
-    fn now(&self) -> Instant {
-        Instant::ZERO + self.began.elapsed()
-    }
-
-    fn run(&mut self, stop: &Stop) {
-        let (mut burst, mut leaving) = (Vec::new(), Vec::new());
-        let mut next_look = Instant::ZERO;
-        while !stop.is_requested() {
-            let taken = self.exchange(&mut burst, &mut leaving);
-            let now = self.now();
-            if now >= next_look {
-                next_look = now + LOOK_INTERVAL;
-                // Frames that come while it is down are lost, as on any link.
-                let _ = self.port.poll_state();
-                self.progress.set_message(self.figures());
-            }
-            let until = self.server.deadline().min(next_look);
-            if taken == 0 && until > now {
-                wait(slice::from_ref(&self.port), None, until.since(now));
-            }
-        }
-        self.progress.finish_and_clear();
-    }
-
-    /// Takes a burst and sends what follows from it; how many frames it had.
-    fn exchange(&mut self, burst: &mut Vec<Frame>, leaving: &mut Vec<Frame>) -> usize {
-        self.port.receive(&mut self.pools, burst, BURST);
-        let (taken, now) = (burst.len(), self.now());
-        for frame in burst.drain(..) {
-            self.server.receive(frame.bytes(), now);
-            self.pools.give(frame);
-        }
-        self.server
-            .transmit(now, &mut self.pools, leaving, 4 * BURST);
-        for frame in leaving.drain(..) {
-            self.port.transmit(frame, &mut self.pools);
-        }
-        self.port.flush(&mut self.pools);
-        taken
-    }
-
+impl Figures for Responder {
     fn figures(&self) -> String {
-        let counters = self.server.responder().counters();
+        let counters = self.counters();
         format!(
             "{} written, {} read, {} refused",
             units::count(counters.writes),
@@ -206,17 +142,41 @@ impl Served {
         )
     }
 
-    /// Every counter that is not zero.
-    fn summary(&self) -> String {
-        let responder = self.server.responder().counters().named();
-        let all = responder.chain(self.server.counters().named());
-        let counted = all.filter(|&(_, count)| count > 0);
-        let lines = counted.map(|(name, count)| format!("{name:<24} {}\n", units::count(count)));
-        lines.collect()
+    fn counted(&self) -> Vec<(String, u64)> {
+        let named = self.counters().named();
+        named
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
     }
 }
 
 impl Arguments {
+    /// Says what there is, serves, and tells what was counted.
+    fn serve<E: Endpoint + Figures>(
+        &self,
+        server: MemoryServer<E>,
+        port: Port,
+        by: &str,
+        stop: &Stop,
+    ) -> Result<Outcome, CommandError> {
+        if !self.quiet {
+            let memory = server.memory();
+            output::notice(format_args!(
+                "memory server {} with {} at {} on {}, {by}",
+                memory.server,
+                units::bytes(memory.bytes),
+                memory.ip.to_ip(),
+                port.device(),
+            ));
+        }
+        let mut served = Served::new(server, port, self.quiet);
+        served.run(stop);
+        if !self.quiet {
+            output::print(&served.summary())?;
+        }
+        Ok(Outcome::Good)
+    }
+
     fn config(&self, port: &Port, seed: u64) -> Result<Config, MemoryServerError> {
         /// Ethernet's payload but RDMA's: IPv6, UDP, BTH, RETH, ICRC.
         const HEADERS: usize = 40 + 8 + 12 + 16 + 4;

@@ -41,6 +41,10 @@ pub enum MemoryServerError {
     /// The interface.
     #[error(transparent)]
     Port(OpenError),
+    /// The card.
+    #[cfg(feature = "verbs")]
+    #[error(transparent)]
+    Card(#[from] twinpath_verbs::CardError),
     /// The operating system gives no random numbers, of which keys are made.
     #[error("cannot draw a key: {0}")]
     Random(getrandom::Error),

@@ -25,6 +25,8 @@ mod soak;
 mod split;
 mod start;
 mod tagged;
+#[cfg(feature = "verbs")]
+mod verbs;
 mod warned;
 mod watched;
 

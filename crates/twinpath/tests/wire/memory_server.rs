@@ -13,10 +13,11 @@ use twinpath_netns::{Network, has_program, is_possible};
 use twinpath_ports::{Driver, Port, PortConfig, wait};
 use twinpath_remote::{Output, PayloadMemory, Requester, requester};
 
-const PAYLOADS: u32 = 3000;
+/// How many payloads are written and read in [`Switch::rounds`].
+pub const PAYLOADS: u32 = 3000;
 
 /// A switch that writes payloads and reads them back.
-struct Switch {
+pub struct Switch {
     requester: Requester,
     port: Port,
     pools: Pools,
@@ -45,6 +46,11 @@ fn content(number: u32) -> Vec<u8> {
 
 impl Switch {
     fn open(capture: &Path, seed: u64) -> Self {
+        Self::open_at(capture, seed, Address::from_v4([169, 254, 0, 1]), 1)
+    }
+
+    /// Opens its end of the cable, where it has this address, on a machine that is so many times as slow.
+    pub fn open_at(capture: &Path, seed: u64, ip: Address, slowness: u32) -> Self {
         let port = Port::open(PortConfig {
             device: "eth0".into(),
             driver: Driver::AfPacket,
@@ -52,12 +58,11 @@ impl Switch {
         });
         let port = port.expect("root may open it");
         let mac = MacAddress(port.interface().mac);
-        let ip = Address::from_v4([169, 254, 0, 1]);
         Self {
             requester: Requester::new(requester::Config {
                 queue_pairs: 4,
-                timeout: Duration::from_millis(20),
-                read_timeout: Duration::from_millis(500),
+                timeout: slowness * Duration::from_millis(20),
+                read_timeout: slowness * Duration::from_millis(500),
                 ..requester::Config::new(5, mac, ip, seed)
             }),
             port,
@@ -131,7 +136,8 @@ impl Switch {
         }
     }
 
-    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    /// Exchanges until something is so.
+    pub fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let end = Clock::now() + Duration::from_secs(20);
         while !is_so(self) {
             let counters = self.requester.counters();
@@ -140,7 +146,8 @@ impl Switch {
         }
     }
 
-    fn is_ready(&self) -> bool {
+    /// Whether all its queue pairs serve.
+    pub fn is_ready(&self) -> bool {
         (0..4).all(|pair| self.requester.is_ready(pair))
     }
 
@@ -166,7 +173,8 @@ impl Switch {
         self.take(output);
     }
 
-    fn rounds(&mut self) {
+    /// Writes payloads and asks for all of them: those that come are as they were written.
+    pub fn rounds(&mut self) {
         for number in 0..PAYLOADS {
             self.round(number);
             if number % 16 == 0 {
@@ -208,9 +216,19 @@ impl Switch {
         sum_up(frame);
     }
 
+    /// How many payloads came, and how many were lost.
+    pub const fn fates(&self) -> (u32, u32) {
+        (self.came, self.lost)
+    }
+
+    /// Of which run of the server it knows, from 1.
+    pub fn incarnations(&self) -> u64 {
+        self.requester.counters().incarnations
+    }
+
     /// Requests that are due go out spoiled, until queue pairs have been restored often enough; what comes is
     /// what was written all the same.
-    fn spoil_requests(&mut self) {
+    pub fn spoil_requests(&mut self) {
         let restores = self.requester.counters().restores;
         self.spoils = true;
         let end = Clock::now() + Duration::from_secs(60);
@@ -301,7 +319,7 @@ fn a_server_survives_a_requester_that_sends_anything() {
 }
 
 /// A counter in what a server says at its end.
-fn counted(said: &str, counter: &str) -> u64 {
+pub fn counted(said: &str, counter: &str) -> u64 {
     let line = said.lines().find_map(|line| line.strip_prefix(counter));
     let count = line.map(|count| count.trim().replace(',', ""));
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
@@ -313,8 +331,13 @@ pub struct Server(Option<Child>);
 impl Server {
     /// Starts it, with this number.
     pub fn start(network: &Network, host: &str, number: u16) -> Self {
-        let mut command = network.command(host, env!("CARGO_BIN_EXE_twinpath"));
-        command.args(["memory-server", "--listen", "eth0", "--memory", "16M"]);
+        let command = network.command(host, env!("CARGO_BIN_EXE_twinpath"));
+        Self::start_by(command, "eth0", number)
+    }
+
+    /// The same at an interface, where the command runs.
+    pub fn start_by(mut command: Command, interface: &str, number: u16) -> Self {
+        command.args(["memory-server", "--listen", interface, "--memory", "16M"]);
         command.args(["--server", &number.to_string()]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().expect("it starts")))

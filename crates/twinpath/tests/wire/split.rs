@@ -13,12 +13,19 @@ const HOSTS: std::ops::Range<u8> = 32..40;
 
 /// What a run with these many shards is like, and what is said of the first server beside the rest.
 fn service_with(shards: u16, of_first: &str) -> String {
-    let server = |number: u8| {
-        format!(
-            "[[split.servers]]\nname = \"memory-{number}\"\nnumber = {number}\ndevice = \"memory{number}\"\n\
+    service_of(shards, &(server(1) + of_first + &server(2)))
+}
+
+/// A memory server with this number, at an interface that is called after it.
+pub fn server(number: u8) -> String {
+    format!(
+        "[[split.servers]]\nname = \"memory-{number}\"\nnumber = {number}\ndevice = \"memory{number}\"\n\
              driver = \"af_packet\"\nown_address = \"169.254.0.1/16\"\n"
-        )
-    };
+    )
+}
+
+/// A firewall between cables whose payloads wait on servers.
+pub fn service_of(shards: u16, servers: &str) -> String {
     format!(
         "[service]\nname = \"split\"\nchain = [\"firewall\"]\nunparsed = \"forward\"\n\
          inside = [\"10.9.0.1\", \"10.9.0.32/29\", \"fd09::1\"]\ninside_ports = [\"inside\"]\n\
@@ -29,9 +36,7 @@ fn service_with(shards: u16, of_first: &str) -> String {
          {{ action = \"allow\", from = \"10.9.0.1\" }},\n\
          {{ action = \"allow\", from = \"10.9.0.32/29\" }},\n{{ action = \"allow\", from = \"fd09::1\" }},\n\
          {{ action = \"allow\", protocol = \"icmp6\" }},\n]\n\
-         [split]\nqueue_pairs = 4\nrequest_timeout = \"50ms\"\nread_timeout = \"500ms\"\n{}{}",
-        server(1) + of_first,
-        server(2)
+         [split]\nqueue_pairs = 4\nrequest_timeout = \"50ms\"\nread_timeout = \"500ms\"\n{servers}"
     )
 }
 
@@ -79,7 +84,7 @@ fn told(middle: &Middle) -> Option<SplitFigures> {
 }
 
 /// Whether so many servers take payloads, as figures say.
-fn are_up(middle: &Middle, servers: usize) -> bool {
+pub fn are_up(middle: &Middle, servers: usize) -> bool {
     told(middle).is_some_and(|split| split.servers_up() == servers)
 }
 

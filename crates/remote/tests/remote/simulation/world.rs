@@ -158,7 +158,7 @@ impl World {
             self.change_server();
         }
         if let Some(server) = &mut self.server {
-            server.responder_mut().set_failing(false);
+            server.endpoint_mut().set_failing(false);
         }
         self.next_packet = Instant::NEVER;
         self.discard_headers();
@@ -438,7 +438,7 @@ impl World {
             self.is_failing = !self.is_failing && self.random.happens(self.faults.failing);
             self.tally.add_to("failures", u64::from(self.is_failing));
             if let Some(server) = &mut self.server {
-                server.responder_mut().set_failing(self.is_failing);
+                server.endpoint_mut().set_failing(self.is_failing);
             }
         }
         let is_due = self.now >= self.server_sends;
@@ -471,7 +471,7 @@ impl World {
             None => {
                 let config = self.server_config();
                 let mut server = MemoryServer::new(config, self.now);
-                server.responder_mut().set_failing(self.is_failing);
+                server.endpoint_mut().set_failing(self.is_failing);
                 self.server = Some(server);
                 self.server_sends = self.now;
                 self.server_changes = match self.random.happens(crashes) {

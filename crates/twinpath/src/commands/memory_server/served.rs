@@ -1,0 +1,123 @@
+//! A memory server at its interface: frames go in and out, and the time.
+
+use crate::output;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::slice;
+use std::time::{Duration, Instant as Clock};
+use twinpath_control::report::units;
+use twinpath_core::{Frame, Instant, Pools};
+use twinpath_ports::{Port, wait};
+use twinpath_remote::Endpoint;
+use twinpath_remote::server::MemoryServer;
+
+/// What somebody who executes requests tells of it.
+pub trait Figures {
+    /// What is shown while it runs.
+    fn figures(&self) -> String;
+
+    /// Every counter.
+    fn counted(&self) -> Vec<(String, u64)>;
+}
+
+/// Frames that are taken, and sent, in one go.
+const BURST: usize = 64;
+/// Buffers for ordinary and for long packets.
+const BUFFERS: (usize, usize) = (4096, 64);
+/// How often the interface is looked at, and figures are shown.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A server that serves.
+pub struct Served<E> {
+    server: MemoryServer<E>,
+    port: Port,
+    pools: Pools,
+    began: Clock,
+    progress: ProgressBar,
+}
+
+impl<E: Endpoint + Figures> Served<E> {
+    /// A server that begins now, at an interface.
+    pub fn new(server: MemoryServer<E>, port: Port, is_quiet: bool) -> Self {
+        let progress = match is_quiet {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new_spinner(),
+        };
+        progress.set_style(
+            ProgressStyle::with_template("{msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        Self {
+            server,
+            port,
+            pools: Pools::new(BUFFERS.0, BUFFERS.1),
+            began: Clock::now(),
+            progress,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.began.elapsed()
+    }
+
+    /// Serves until it is stopped.
+    pub fn run(&mut self, stop: &crate::stop::Stop) {
+        let (mut burst, mut leaving) = (Vec::new(), Vec::new());
+        let mut next_look = Instant::ZERO;
+        while !stop.is_requested() {
+            let taken = self.exchange(&mut burst, &mut leaving);
+            let now = self.now();
+            if now >= next_look {
+                next_look = now + LOOK_INTERVAL;
+                self.look();
+            }
+            let until = self.server.deadline().min(next_look);
+            if taken == 0 && until > now {
+                wait(slice::from_ref(&self.port), None, until.since(now));
+            }
+        }
+        self.progress.finish_and_clear();
+    }
+
+    fn look(&mut self) {
+        // Frames that come while it is down are lost, as on any link.
+        let _ = self.port.poll_state();
+        if let Some((index, why)) = self.server.take_failure() {
+            let server = self.server.memory().server;
+            let told = format_args!("memory server {server}, queue pair {index}: {why}");
+            self.progress.suspend(|| output::warning(told));
+        }
+        self.progress.set_message(self.server.endpoint().figures());
+    }
+
+    /// Takes a burst and sends what follows from it; how many frames it had.
+    fn exchange(&mut self, burst: &mut Vec<Frame>, leaving: &mut Vec<Frame>) -> usize {
+        self.port.receive(&mut self.pools, burst, BURST);
+        let (taken, now) = (burst.len(), self.now());
+        for frame in burst.drain(..) {
+            self.server.receive(frame.bytes(), now);
+            self.pools.give(frame);
+        }
+        self.server
+            .transmit(now, &mut self.pools, leaving, 4 * BURST);
+        for frame in leaving.drain(..) {
+            self.port.transmit(frame, &mut self.pools);
+        }
+        self.port.flush(&mut self.pools);
+        taken
+    }
+
+    /// Every counter that is not zero.
+    pub fn summary(&self) -> String {
+        let registration = self.server.counters().named();
+        let registration = registration.map(|(name, count)| (name.to_owned(), count));
+        let all = self
+            .server
+            .endpoint()
+            .counted()
+            .into_iter()
+            .chain(registration);
+        let counted = all.filter(|&(_, count)| count > 0);
+        let lines = counted.map(|(name, count)| format!("{name:<24} {}\n", units::count(count)));
+        lines.collect()
+    }
+}
