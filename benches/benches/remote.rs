@@ -2,14 +2,14 @@
 //!
 //! `cargo bench -p twinpath-benches --bench remote`: the ICRC alone, a memory server's end, packets that
 //! are split and made whole again with memory of this process, a node whose slow path gets headers alone
-//! beside one that gets whole packets, and a switch's end of WRITEs and READs.
+//! beside one that gets whole packets, and a switch's end of WRITEs and READs; of each link what it carries.
 //! Words behind `--` (`icrc`, `server`, `split`, `headers`, `switch`) run those parts alone.
 
 use std::hint::black_box;
 use std::time::Duration;
 use twinpath_benches::bench_node::BenchNode;
 use twinpath_benches::packets::{ARRIVAL, SERVICE, client};
-use twinpath_benches::table::{median, ns_each, row};
+use twinpath_benches::table::{Load, median, ns_each, row};
 use twinpath_control::service::Paths;
 use twinpath_core::split::{DepartingFrame, Left, Outgoing, PayloadStage, Sent, cut, stretch};
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, icrc};
@@ -185,6 +185,8 @@ struct Both {
     pools: Pools,
     output: Output,
     answers: Vec<Frame>,
+    /// What the link carries to the server, and from it.
+    links: [Load; 2],
 }
 
 impl Both {
@@ -214,17 +216,20 @@ impl Both {
             pools: Pools::new(256, 1),
             output: Output::default(),
             answers: Vec::new(),
+            links: <[Load; 2]>::default(),
         };
         for _ in 0..3 {
             both.serve();
             both.answers();
         }
         assert!(both.requester.is_ready(0));
+        both.links = <[Load; 2]>::default();
         both
     }
 
     fn serve(&mut self) {
         for frame in self.output.frames.drain(..) {
+            self.links[0].add(frame.len());
             self.server.receive(frame.bytes(), NOW);
             self.pools.give(frame);
         }
@@ -234,6 +239,7 @@ impl Both {
 
     fn answers(&mut self) {
         for frame in self.answers.drain(..) {
+            self.links[1].add(frame.len());
             let (requester, pools) = (&mut self.requester, &mut self.pools);
             let other = requester.receive(frame, NOW, pools, &mut self.output);
             assert!(other.is_none());
@@ -272,11 +278,16 @@ fn split(many: usize, bytes: usize, verifies: bool) {
         pools,
     };
     switch.stage.set_verifying(verifies);
+    if !verifies {
+        let link = format!("link to the slow path, packets of {bytes} bytes");
+        switch.load_of_headers().row(&link, UNDER_WAY);
+    }
     let rounds = many / UNDER_WAY;
     let run = |switch: &mut Splitter| (0..rounds).for_each(|_| switch.round());
     let time = median(ROUNDS, &mut switch, |_| {}, run);
     let counters = switch.stage.counters();
-    let sent = (ROUNDS * rounds * UNDER_WAY) as u64;
+    let unmeasured = if verifies { 0 } else { UNDER_WAY };
+    let sent = (ROUNDS * rounds * UNDER_WAY + unmeasured) as u64;
     assert_eq!((counters.packets, counters.merged), (sent, sent));
     let looks = if verifies { ", checksums verified" } else { "" };
     row(
@@ -298,6 +309,21 @@ struct Splitter {
 impl Splitter {
     /// All packets are split, pass a worker that does nothing, and are whole again.
     fn round(&mut self) {
+        self.leave_payloads();
+        self.get_payloads();
+    }
+
+    /// What all packets together are on the way to the worker.
+    fn load_of_headers(&mut self) -> Load {
+        self.leave_payloads();
+        let mut load = Load::default();
+        let headers = self.frames.iter().flatten();
+        headers.for_each(|frame| load.add(frame.len()));
+        self.get_payloads();
+        load
+    }
+
+    fn leave_payloads(&mut self) {
         let Self {
             stage,
             frames,
@@ -316,6 +342,14 @@ impl Splitter {
                 Sent::Header(frame) | Sent::Whole(frame) | Sent::Refused(frame) => Some(frame),
             };
         }
+    }
+
+    fn get_payloads(&mut self) {
+        let Self {
+            stage,
+            frames,
+            pools,
+        } = self;
         for (flow, place) in (0..).zip(frames.iter_mut()) {
             let mut frame = place.take().expect("a packet");
             // Once for the worker, and once for who puts the packet together.
@@ -419,5 +453,10 @@ fn switch(many: usize, bytes: usize) {
         times.sort();
         let ns = ns_each(times[times.len() / 2], BURST as usize);
         row(&format!("switch, {what} of {bytes} bytes"), ns, None);
+    }
+    let packets = many / BURST as usize * BURST as usize;
+    for (load, way) in both.links.iter().zip(["to", "from"]) {
+        let link = format!("link {way} the server, payloads of {bytes} bytes");
+        load.row(&link, packets);
     }
 }

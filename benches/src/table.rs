@@ -56,6 +56,31 @@ pub fn ns_each(time: Duration, count: usize) -> f64 {
     time.as_nanos() as f64 / count.max(1) as f64
 }
 
+/// What a link carries, of so many packets that cross the node.
+#[derive(Default)]
+pub struct Load {
+    frames: u64,
+    octets: u64,
+}
+
+impl Load {
+    /// A frame of so many octets.
+    pub fn add(&mut self, octets: usize) {
+        self.frames += 1;
+        self.octets += octets as u64;
+    }
+
+    /// One row: which link, and of each packet the bits and frames on it.
+    pub fn row(&self, link: &str, packets: usize) {
+        let each = |count: u64| count as f64 / packets.max(1) as f64;
+        println!(
+            "{link:<58} {:8.0} bits/packet {:5.2} frames/packet",
+            each(8 * self.octets),
+            each(self.frames)
+        );
+    }
+}
+
 /// One row: what, ns per packet, Mpps, and how it compares with the machine's limit.
 pub fn row(what: &str, ns: f64, limit_ns: Option<f64>) {
     let against = limit_ns.map_or(String::new(), |limit| {

@@ -23,6 +23,7 @@
 mod circles;
 mod deb;
 mod failures;
+mod features;
 mod oracles;
 mod programs;
 mod properties;
@@ -31,7 +32,7 @@ mod verbs;
 mod virtual_machine;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -180,17 +181,19 @@ fn test_steps() -> Vec<Step> {
             ]),
         ),
         circles_step(),
+        step("packages of features", || {
+            features::missing().is_none_or(may_skip)
+        }),
         step_of_tests("tests", || passes(KNOWN_SEED, &[])),
         step_of_tests("oracles bite", || oracles::check(&root())),
         advice(properties_step(fresh_seed())),
         // Each once, as a test: what is built for tests does for that.
-        step(
-            "benches run",
-            cargo(&["test", "--workspace", "--bench", "*", "--", "--test"]),
-        ),
+        step("benches run", || {
+            succeeds(features::cargo_test().args(["--bench", "*", "--", "--test"]))
+        }),
         step("first command", first_command()),
         step("Debian package", debian_package()),
-        step("hyperscan", hyperscan()),
+        verbs_step(),
         fuzz_step(Fuzzing::Known),
     ]
 }
@@ -202,11 +205,9 @@ fn circles_step() -> Step {
 
 /// Tests with an RDMA card, which only a virtual machine has.
 fn verbs_step() -> Step {
-    step("verbs", || {
-        verbs::test().unwrap_or_else(|missing| {
-            println!("{missing}");
-            false
-        })
+    step("verbs", || match verbs::missing() {
+        Some(package) => may_skip(package),
+        None => verbs::test(),
     })
 }
 
@@ -290,12 +291,11 @@ fn properties_step(seed: u64) -> Step {
 
 /// Runs tests: all, or those that cargo is told of.
 fn passes(seed: u64, which: &[String]) -> Outcome {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = features::cargo_test();
     command
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .arg("--no-fail-fast")
         .args(which)
-        .env("PROPTEST_RNG_SEED", seed.to_string())
-        .current_dir(root());
+        .env("PROPTEST_RNG_SEED", seed.to_string());
     oracles::write_rows(&mut command, &root());
     failures::of(&mut command)
 }
@@ -359,24 +359,6 @@ fn debian_package() -> impl Fn() -> bool {
     || match Command::new("dpkg-deb").arg("--version").output() {
         Ok(_) => deb::build(),
         Err(_) => may_skip("dpkg"),
-    }
-}
-
-/// The inspector's other matcher.
-fn hyperscan() -> impl Fn() -> bool {
-    || {
-        if !has_library("hs/hs.h", "libhyperscan-dev") {
-            return may_skip("libhyperscan-dev");
-        }
-        cargo(&[
-            "test",
-            "--package",
-            "twinpath-nf",
-            "--features",
-            "hyperscan",
-            "--lib",
-            "inspector",
-        ])()
     }
 }
 
@@ -525,8 +507,12 @@ fn target_folder(folder: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| folder.join("target"), PathBuf::from)
 }
 
-fn has_library(header: &str, package: &str) -> bool {
-    Path::new("/usr/include").join(header).exists() || installs(package)
+/// Whether a package is installed; as root it is installed if it is not.
+fn has_package(package: &str) -> bool {
+    let mut known = Command::new("dpkg");
+    known.args(["-s", package]);
+    let known = known.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    known.is_ok_and(|status| status.success()) || installs(package)
 }
 
 /// Installs a Debian package where we may: as root.

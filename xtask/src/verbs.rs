@@ -1,38 +1,37 @@
 //! Tests with an RDMA card, in a virtual machine: the kernel there has one in software.
 
-use super::virtual_machine::VirtualMachine;
-use super::{root, succeeds};
-use std::process::Command;
+use super::virtual_machine::{self, VirtualMachine};
+use super::{features, has_package, succeeds};
 
-/// The feature's, and what finds the card there.
+/// What the feature is built with, and what finds the card there.
 const PACKAGES: [&str; 3] = ["cmake", "libclang-dev", "ibverbs-providers"];
 
 /// The card, what it computes check sums with, who gives it to programs, and cables.
 const MODULES: [&str; 4] = ["crc32_generic", "rdma_rxe", "ib_uverbs", "veth"];
 
-/// Runs them: cargo builds, and has the virtual machine run what it has built. An error is what is missing.
-pub fn test() -> Result<bool, String> {
-    VirtualMachine::prepare(&PACKAGES)?;
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+/// What a virtual machine cannot do without and does not get.
+pub fn missing() -> Option<&'static str> {
+    let packages = PACKAGES.iter().chain(&virtual_machine::PACKAGES);
+    packages.copied().find(|package| !has_package(package))
+}
+
+/// Runs them: cargo builds, and has the virtual machine run what it has built.
+pub fn test() -> bool {
+    let own = std::env::current_exe().unwrap_or_default();
     let runner = format!("{} in-virtual-machine", own.display());
-    let mut tests = Command::new(env!("CARGO"));
-    tests.args(["test", "--workspace", "--features", "twinpath/verbs"]);
+    let mut tests = features::cargo_test();
     tests.args(["--test", "wire", "verbs::", "--", "--test-threads", "1"]);
     tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
-    Ok(succeeds(tests.current_dir(root())))
+    succeeds(&mut tests)
 }
 
 /// Runs a program of tests there.
 pub fn run(program: &[&str]) -> bool {
     let words = ["env", "TWINPATH_RDMA=1"].iter().chain(program);
     let words: Vec<String> = words.map(|word| (*word).to_owned()).collect();
-    let ran = VirtualMachine::prepare(&PACKAGES).and_then(|machine| {
-        machine
-            .run(&MODULES, &words)
-            .map_err(|error| error.to_string())
-    });
+    let ran = VirtualMachine::prepare().and_then(|machine| machine.run(&MODULES, &words));
     ran.unwrap_or_else(|error| {
-        println!("{error}");
+        println!("virtual machine: {error}");
         false
     })
 }

@@ -2,14 +2,14 @@
 //! machine's, not to be written to, so that a program which was built here runs there as it is. No
 //! support of the processor's is needed: it is emulated, some ten times as slow.
 
-use super::{installs, is_root, root, succeeds, target_folder};
+use super::{root, succeeds, target_folder};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What starts it, and what its kernel and its first files are made with.
-const PACKAGES: [&str; 5] = [
+pub const PACKAGES: [&str; 5] = [
     "qemu-system-x86",
     "busybox-static",
     "cpio",
@@ -34,15 +34,10 @@ pub struct VirtualMachine {
 }
 
 impl VirtualMachine {
-    /// Gets what it consists of, with these packages beside. Says what is missing.
-    pub fn prepare(packages: &[&str]) -> Result<Self, String> {
-        let all = PACKAGES.iter().chain(packages);
-        if let Some(missing) = all.copied().find(|package| !is_there(package)) {
-            return Err(format!("{missing} is not installed"));
-        }
-        let machine = Self::unpacked().map_err(|error| format!("Debian's kernel: {error}"))?;
-        let made = machine.make_first_files();
-        made.map_err(|error| format!("the first files of the virtual machine: {error}"))?;
+    /// Gets what it consists of.
+    pub fn prepare() -> io::Result<Self> {
+        let machine = Self::unpacked()?;
+        machine.make_first_files()?;
         Ok(machine)
     }
 
@@ -169,16 +164,6 @@ impl VirtualMachine {
 
 fn other(text: &str) -> io::Error {
     io::Error::other(text.to_owned())
-}
-
-/// Whether a package is installed; as root it is installed if it is not.
-fn is_there(package: &str) -> bool {
-    let mut known = Command::new("dpkg");
-    known
-        .args(["-s", package])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    known.status().is_ok_and(|status| status.success()) || (is_root() && installs(package))
 }
 
 /// The package of the newest kernel.

@@ -455,6 +455,55 @@ fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<Host, us
     seen
 }
 
+/// What the host itself sends out of an interface is not taken for something that came in, however many
+/// parts its port has.
+#[test]
+fn what_the_host_sends_itself_does_not_come_in() {
+    if !is_possible() {
+        return;
+    }
+    let network = network();
+    network.address("middle", "port0", "10.9.0.9/24");
+    for many in [1, 3] {
+        let seen = network.on("middle", move || {
+            let parts = Part::all(many).into_iter();
+            let open = |part| {
+                let config = PortConfig {
+                    device: "port0".into(),
+                    driver: Driver::AfPacket,
+                    is_shared: true,
+                };
+                Port::open_part(config, part).expect("root may open it")
+            };
+            let mut parts: Vec<_> = parts.map(open).collect();
+            let own = parts[0].interface().mac;
+            let sender = UdpSocket::bind("10.9.0.9:0").expect("its address");
+            let (mut pools, mut burst) = (Pools::new(1024, 1), Vec::new());
+            let (mut others, mut owns) = (0, 0);
+            let end = Instant::now() + Duration::from_secs(20);
+            // Nobody listens there: each datagram is answered by ICMP.
+            while others < 3 && Instant::now() < end {
+                let _ = sender.send_to(b"anything", "10.9.0.1:9");
+                wait(&parts, None, Duration::from_millis(10));
+                for part in &mut parts {
+                    part.receive(&mut pools, &mut burst, 64);
+                }
+                for frame in burst.drain(..) {
+                    *match frame.bytes()[6..12] == own {
+                        true => &mut owns,
+                        false => &mut others,
+                    } += 1;
+                    pools.give(frame);
+                }
+            }
+            (others, owns)
+        });
+        let (others, owns) = seen.join().expect("received");
+        assert!(others >= 3, "{many} parts: {others}");
+        assert_eq!(owns, 0, "{many} parts");
+    }
+}
+
 /// What lies in a port's socket when it stops receiving is counted, and nothing comes in behind it.
 #[test]
 fn what_nobody_has_read_is_counted() {

@@ -71,6 +71,8 @@ struct Link {
     is_up: bool,
     /// Of the flows that would be its, 0 to [`WHOLE`].
     share: u16,
+    /// How often it was cut.
+    cuts: u64,
     /// Octets at the last look.
     octets: u64,
     /// Octets now.
@@ -104,6 +106,7 @@ impl BackOff {
         let link = || Link {
             is_up: false,
             share: WHOLE,
+            cuts: 0,
             octets: 0,
             octets_now: 0,
             rate_bps: 0,
@@ -175,6 +178,7 @@ impl BackOff {
             link.rate_bps = u64::try_from(bits / nanoseconds).unwrap_or(u64::MAX);
             let share = next_share(link, &self.config);
             has_changed |= share != link.share;
+            link.cuts += u64::from(share < link.share);
             link.share = share;
         }
         if has_changed {
@@ -186,6 +190,12 @@ impl BackOff {
     #[must_use]
     pub fn share(&self, server: usize) -> u16 {
         self.links.get(server).map_or(0, |link| link.share)
+    }
+
+    /// How often a server's share was cut.
+    #[must_use]
+    pub fn cuts(&self, server: usize) -> u64 {
+        self.links.get(server).map_or(0, |link| link.cuts)
     }
 
     /// What a server's link carried when it was last looked at.

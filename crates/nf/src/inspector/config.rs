@@ -164,7 +164,6 @@ pub enum Matcher {
     #[default]
     Rust,
     /// Hyperscan; needs the program to be built with the feature `hyperscan`.
-    #[cfg(feature = "hyperscan")]
     Hyperscan,
 }
 

@@ -1,7 +1,7 @@
 //! What the catalogue knows of inspectors.
 
 use super::function::{automata, left_out, stream_bytes};
-use super::{Config, DeepMatcher, Inspector, InspectorError, NAME, inspector};
+use super::{Config, DeepMatcher, Inspector, InspectorError, Matcher, NAME, inspector};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
     ReadError, SectionContext,
@@ -128,6 +128,10 @@ fn read(
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let SectionContext { folder, files, .. } = context;
     let mut config = Config::deserialize(section)?;
+    if config.matcher == Matcher::Hyperscan && cfg!(not(feature = "hyperscan")) {
+        let error = InspectorError::WithoutHyperscan;
+        return Err(ReadError::named("matcher", error));
+    }
     config.read_file(folder, files).map_err(|source| {
         let path = folder.join(&config.rules);
         ReadError::named("rules", InspectorError::File { path, source })

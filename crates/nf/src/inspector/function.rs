@@ -48,6 +48,11 @@ pub enum InspectorError {
     /// The rules file is wrong.
     #[error(transparent)]
     Rules(#[from] Mistakes<RulesError>),
+    /// A matcher that is not there.
+    #[error(
+        "this program was built without Hyperscan: expected \"rust\", or a build with the feature `hyperscan`"
+    )]
+    WithoutHyperscan,
 }
 
 impl From<RulesError> for InspectorError {
@@ -70,13 +75,22 @@ pub fn inspector(
             let (matcher, rules) = matcher(rules, config)?;
             Box::new(Inspector::new(config, &rules, matcher))
         }
-        #[cfg(feature = "hyperscan")]
-        Matcher::Hyperscan => Box::new(Inspector::new(
-            config,
-            &rules,
-            super::HyperscanMatcher::new(&rules)?,
-        )),
+        Matcher::Hyperscan => with_hyperscan(config, &rules)?,
     })
+}
+
+#[cfg(feature = "hyperscan")]
+fn with_hyperscan(
+    config: &Config,
+    rules: &Rules,
+) -> Result<Box<dyn NetworkFunction>, InspectorError> {
+    let matcher = super::HyperscanMatcher::new(rules)?;
+    Ok(Box::new(Inspector::new(config, rules, matcher)))
+}
+
+#[cfg(not(feature = "hyperscan"))]
+fn with_hyperscan(_: &Config, _: &Rules) -> Result<Box<dyn NetworkFunction>, InspectorError> {
+    Err(InspectorError::WithoutHyperscan)
 }
 
 /// The rules that a configuration names. A relative file starts from `folder`.
@@ -109,7 +123,6 @@ pub(super) fn left_out(config: &Config) -> Option<String> {
     let rules = rules(config, Path::new("")).ok()?;
     let rules = match config.matcher {
         Matcher::Rust => matcher(rules, config).ok()?.1,
-        #[cfg(feature = "hyperscan")]
         Matcher::Hyperscan => rules,
     };
     Some(rules.summary()?.to_string())
@@ -124,7 +137,6 @@ pub(super) fn automata(config: &Config) -> Option<(usize, usize)> {
             let (matcher, rules) = matcher(rules(config, Path::new("")).ok()?, config).ok()?;
             Some((rules.len(), matcher.table_bytes()))
         }
-        #[cfg(feature = "hyperscan")]
         Matcher::Hyperscan => None,
     }
 }

@@ -54,16 +54,17 @@ fn modes(packets: usize) -> [(Split, &'static [(Paths, Execution)]); 2] {
 #[derive(Default)]
 struct Sum {
     tally: Tally,
-    counts: SplitCounts,
+    /// With room, and with little.
+    counts: [SplitCounts; 2],
     trials: usize,
 }
 
 impl Sum {
     fn add(&mut self, trial: &Trial<'_>, packets: usize) {
-        for (split, runs) in modes(packets) {
+        for ((split, runs), sum) in modes(packets).into_iter().zip(&mut self.counts) {
             if let Some((verdict, counts)) = trial.split(&split, runs) {
                 self.tally.add(verdict);
-                self.counts.add(&counts);
+                sum.add(&counts);
                 self.trials += 1;
             }
         }
@@ -73,7 +74,9 @@ impl Sum {
     /// its share.
     fn assert_acted(self, chain: &[&str]) {
         assert!(self.trials > 0, "{chain:?}: no trial");
-        assert!(self.counts.merged > 0, "{chain:?}: {:?}", self.counts);
+        for counts in &self.counts {
+            assert!(counts.merged > 0, "{chain:?}: {counts:?}");
+        }
         let (share, owed) = (self.tally.share(), share_of(chain));
         assert!(owed.contains(&share), "{chain:?}: {share} on the fast path");
         self.tally.assert_acted(chain, *owed.start());

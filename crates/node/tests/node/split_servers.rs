@@ -343,6 +343,53 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
     ]);
 }
 
+/// Links that carry more than they may: servers are left alone and used again, and no packet is lost by it, or
+/// leaves in front of one that it was behind.
+#[test]
+fn busy_links_are_left_alone_and_used_again() {
+    let trace = crossing_traffic();
+    let expected = expected(&trace);
+    let run = |back_off: &str, paths| {
+        let service = split_service(back_off, true);
+        let (found, _) = run_with_servers(&service, &trace, paths, &Remote::SOUND);
+        assert_counted(&expected, &found, back_off);
+        assert_eq!(counts(&found).lost(), 0, "{back_off}");
+        found
+    };
+    let sum = |outcome: &Outcome, counter: &str| {
+        let servers = figures(outcome).servers.iter();
+        servers.map(|server| server.counter(counter)).sum::<u64>()
+    };
+    for paths in [Paths::Both, Paths::Slow] {
+        let free = run("", paths);
+        assert_eq!(sum(&free, "back_offs"), 0);
+        for mode in ["on_off", "proportional"] {
+            let back_off = format!(
+                "back_off = {{ mode = \"{mode}\", threshold_bps = 30000000, interval = \"2ms\" }}\n"
+            );
+            let found = run(&back_off, paths);
+            if paths == Paths::Both {
+                assert_share(&found, LEAST_SHARE, mode);
+                tell("generated", &found.report);
+            }
+            let (cuts, writes) = (sum(&found, "back_offs"), sum(&found, "writes"));
+            println!(
+                "{mode} {paths:?}: {cuts} cuts, {writes} writes, {:?}",
+                counts(&found)
+            );
+            assert!(cuts > 4, "{mode}: {cuts}");
+            for server in &figures(&found).servers {
+                assert!(server.counter("writes") > 100, "{mode}: {server:?}");
+            }
+            // One server always stays in the first mode; in the other all together take less.
+            if mode == "proportional" {
+                assert!(writes < sum(&free, "writes"), "{writes}");
+                assert!(counts(&found).whole_no_server > 100);
+            }
+        }
+    }
+}
+
 /// A server dies, and is started again much later: what is lost then is lost within a moment, packets go
 /// on, and payloads go to the server again when it is back.
 #[test]

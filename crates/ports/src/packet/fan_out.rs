@@ -11,8 +11,10 @@ use crate::sys;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// `PACKET_FANOUT_CBPF`, and the flag that asks for a group's number that nobody has.
-const BY_PROGRAM: u16 = 6;
+/// `PACKET_FANOUT_CBPF`; what the host itself sends does not come in, which each socket's own option says of it
+/// alone (`PACKET_FANOUT_FLAG_IGNORE_OUTGOING`).
+const BY_PROGRAM: u16 = 6 | 0x4000;
+/// The flag that asks for a group's number that nobody has.
 const NEW_GROUP: u16 = 0x2000;
 
 const LOAD_WORD: u16 = 0x20;

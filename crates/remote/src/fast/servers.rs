@@ -147,10 +147,17 @@ impl SplitStage {
                 / u64::from(back_off::WHOLE),
             rate_bps: self.back_off.rate_bps(number),
             last_error: member.last_error.map(|event| event.to_string()),
-            counters: member.memory.named_counters(),
+            counters: self.counters_of(number),
             queue_pairs: member.memory.queue_pair_figures(),
         };
         self.members.iter().enumerate().map(figures).collect()
+    }
+
+    /// What was counted of a server: its own counters, and how often its share of the flows was cut.
+    fn counters_of(&self, server: usize) -> Vec<(&'static str, u64)> {
+        let mut counters = self.members[server].memory.named_counters();
+        counters.push(("back_offs", self.back_off.cuts(server)));
+        counters
     }
 
     /// The name of a server.
