@@ -1,6 +1,6 @@
 //! A virtual machine with a kernel that has drivers which this machine's may lack: Debian's. Its disk is this
-//! machine's, not to be written to, so that a program which was built here runs there as it is. No
-//! support of the processor's is needed: it is emulated, some ten times as slow.
+//! machine's, not to be written to, so that a program which was built here runs there as it is. Its processor
+//! is emulated, some ten times as slow: a machine that is virtual itself may start none otherwise.
 
 use super::{root, succeeds, target_folder};
 use std::fs;
@@ -48,31 +48,22 @@ impl VirtualMachine {
     /// Debian's kernel, which is got once.
     fn unpacked() -> io::Result<Self> {
         let folder = Self::folder();
-        if let Some(kernel) = kernel_in(&folder) {
-            return Ok(Self { folder, kernel });
+        let got = kernel_in(&folder).map(|kernel| Self { folder, kernel });
+        if let Some(machine) = got.filter(|machine| machine.dependencies().exists()) {
+            return Ok(machine);
         }
-        let package = kernel_package().ok_or_else(|| other("no package of it is known"))?;
+        let folder = Self::folder();
         fs::create_dir_all(&folder)?;
-        let mut download = Command::new("apt-get");
-        download.args(["download", "-qq", &package]);
-        let downloaded = succeeds(download.current_dir(&folder));
-        let files = super::files_in(&folder);
-        let file = files
-            .iter()
-            .find(|file| file.extension().is_some_and(|end| end == "deb"));
-        let file = file.filter(|_| downloaded);
-        let file = file.ok_or_else(|| other("it cannot be downloaded"))?;
-        let unpacks = Command::new("dpkg-deb")
-            .arg("-x")
-            .args([file, &folder])
-            .status()?;
-        let kernel = kernel_in(&folder).filter(|_| unpacks.success());
-        let kernel = kernel.ok_or_else(|| other("the package has none"))?;
-        let version = version_of(&kernel);
-        let mut dependencies = Command::new("depmod");
-        dependencies.arg("-b").arg(&folder).arg(&version);
-        match succeeds(&mut dependencies) {
-            true => Ok(Self { folder, kernel }),
+        let file = download(&folder)?;
+        let mut unpack = Command::new("dpkg-deb");
+        let is_unpacked = succeeds(unpack.arg("-x").args([&file, &folder]));
+        let kernel = kernel_in(&folder).filter(|_| is_unpacked);
+        let kernel = kernel.ok_or_else(|| other("the package has no kernel"))?;
+        let machine = Self { folder, kernel };
+        let mut depend = Command::new("depmod");
+        depend.arg("-b").arg(&machine.folder);
+        match succeeds(depend.arg(version_of(&machine.kernel))) {
+            true => Ok(machine),
             false => Err(other("depmod fails")),
         }
     }
@@ -80,6 +71,11 @@ impl VirtualMachine {
     fn modules(&self) -> PathBuf {
         let version = version_of(&self.kernel);
         self.folder.join("lib/modules").join(version)
+    }
+
+    /// Which module needs which others.
+    fn dependencies(&self) -> PathBuf {
+        self.modules().join("modules.dep")
     }
 
     /// What the kernel starts with, as an archive: busybox, the disk's modules in the order in which they are
@@ -93,7 +89,7 @@ impl VirtualMachine {
             fs::create_dir_all(first.join(folder))?;
         }
         fs::copy("/bin/busybox", first.join("bin/busybox"))?;
-        let dependencies = fs::read_to_string(self.modules().join("modules.dep"))?;
+        let dependencies = fs::read_to_string(self.dependencies())?;
         for (number, module) in in_order(&dependencies, &DISK).iter().enumerate() {
             let name = format!("modules/{number:02}.ko");
             fs::copy(self.modules().join(module), first.join(name))?;
@@ -164,6 +160,19 @@ impl VirtualMachine {
 
 fn other(text: &str) -> io::Error {
     io::Error::other(text.to_owned())
+}
+
+/// Downloads the package of the newest kernel.
+fn download(folder: &Path) -> io::Result<PathBuf> {
+    let is_known = succeeds(Command::new("apt-get").args(["update", "-qq"]));
+    let package = kernel_package().filter(|_| is_known);
+    let package = package.ok_or_else(|| other("no package with a kernel is known"))?;
+    let mut download = Command::new("apt-get");
+    download.args(["download", "-qq", &package]);
+    let is_there = succeeds(download.current_dir(folder));
+    let mut files = super::files_in(folder).into_iter().filter(|_| is_there);
+    let file = files.find(|file| file.extension().is_some_and(|end| end == "deb"));
+    file.ok_or_else(|| other(&format!("{package} cannot be downloaded")))
 }
 
 /// The package of the newest kernel.

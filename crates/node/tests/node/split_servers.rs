@@ -360,12 +360,13 @@ fn busy_links_are_left_alone_and_used_again() {
         let servers = figures(outcome).servers.iter();
         servers.map(|server| server.counter(counter)).sum::<u64>()
     };
-    for paths in [Paths::Both, Paths::Slow] {
+    // A part of what the links carry, which is less where most packets never see the slow path.
+    for (paths, threshold_bps) in [(Paths::Both, 2_000_000), (Paths::Slow, 8_000_000)] {
         let free = run("", paths);
         assert_eq!(sum(&free, "back_offs"), 0);
         for mode in ["on_off", "proportional"] {
             let back_off = format!(
-                "back_off = {{ mode = \"{mode}\", threshold_bps = 30000000, interval = \"2ms\" }}\n"
+                "back_off = {{ mode = \"{mode}\", threshold_bps = {threshold_bps}, interval = \"10ms\" }}\n"
             );
             let found = run(&back_off, paths);
             if paths == Paths::Both {
@@ -379,12 +380,12 @@ fn busy_links_are_left_alone_and_used_again() {
             );
             assert!(cuts > 4, "{mode}: {cuts}");
             for server in &figures(&found).servers {
-                assert!(server.counter("writes") > 100, "{mode}: {server:?}");
+                assert!(server.counter("writes") > 40, "{mode}: {server:?}");
             }
             // One server always stays in the first mode; in the other all together take less.
             if mode == "proportional" {
                 assert!(writes < sum(&free, "writes"), "{writes}");
-                assert!(counts(&found).whole_no_server > 100);
+                assert!(counts(&found).whole_no_server > 20);
             }
         }
     }

@@ -114,8 +114,8 @@ fn a_file_crosses_while_its_payloads_wait_in_a_cards_memory() {
     assert!(succeeds_soon(&network, "client", "ping", &ping));
     assert!(wait_for(|| are_up(&middle, 1)), "the card serves");
     let web = WebServer::start(&network, "server");
-    web.is_fetched(&network, "client", "10.9.0.2");
-    web.is_fetched(&network, "client", "[fd09::2]");
+    web.is_sent(&network, "client", "10.9.0.2");
+    web.is_sent(&network, "client", "[fd09::2]");
     let split = middle.stop().split.expect("with [split]");
     let (counts, server) = (split.counts, &split.servers[0]);
     println!("{counts:?}");
