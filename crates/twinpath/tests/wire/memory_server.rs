@@ -29,6 +29,8 @@ pub struct Switch {
     asked: Vec<u32>,
     /// The first frames that it sent.
     sent: Vec<Vec<u8>>,
+    /// Whether it waits for what it asked for before it goes on: a slow machine would lose frames otherwise.
+    is_patient: bool,
     /// Whether it sends some requests otherwise than they are meant, and what is drawn for that.
     spoils: bool,
     random: u64,
@@ -73,6 +75,7 @@ impl Switch {
             lost: 0,
             asked: Vec::new(),
             sent: Vec::new(),
+            is_patient: slowness > 1,
             spoils: false,
             random: 1,
         }
@@ -179,8 +182,16 @@ impl Switch {
             self.round(number);
             if number % 16 == 0 {
                 self.exchange();
+                if self.is_patient {
+                    self.end();
+                }
             }
         }
+        self.end();
+    }
+
+    /// Waits for all payloads that were asked for.
+    fn end(&mut self) {
         self.until("payloads come to their end", |switch| {
             switch.came + switch.lost == switch.asked.len() as u32
         });
