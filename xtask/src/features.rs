@@ -11,10 +11,11 @@ const FEATURES: [(&str, &[&str]); 2] = [
     ("twinpath/verbs", &["cmake", "libclang-dev"]),
 ];
 
-/// `cargo test` of the workspace with every feature that can be built here.
-pub fn cargo_test() -> Command {
+/// A command of cargo's for the workspace, with every feature that can be built here.
+pub fn cargo(command: &str) -> Command {
+    let words = [command, "--workspace", "--features", &there().join(",")];
     let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--workspace", "--features", &there().join(",")]);
+    command.args(words);
     command.current_dir(root());
     command
 }

@@ -169,27 +169,20 @@ fn advice(step: Step) -> Step {
 fn test_steps() -> Vec<Step> {
     vec![
         step("format", cargo(&["fmt", "--all", "--check"])),
-        step(
-            "lints",
-            cargo(&[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "--deny",
-                "warnings",
-            ]),
-        ),
-        circles_step(),
         step("packages of features", || {
             features::missing().is_none_or(may_skip)
         }),
+        step("lints", || {
+            let mut lints = features::cargo("clippy");
+            succeeds(lints.args(["--all-targets", "--", "--deny", "warnings"]))
+        }),
+        circles_step(),
         step_of_tests("tests", || passes(KNOWN_SEED, &[])),
         step_of_tests("oracles bite", || oracles::check(&root())),
         advice(properties_step(fresh_seed())),
         // Each once, as a test: what is built for tests does for that.
         step("benches run", || {
-            succeeds(features::cargo_test().args(["--bench", "*", "--", "--test"]))
+            succeeds(features::cargo("test").args(["--bench", "*", "--", "--test"]))
         }),
         step("first command", first_command()),
         step("Debian package", debian_package()),
@@ -291,7 +284,7 @@ fn properties_step(seed: u64) -> Step {
 
 /// Runs tests: all, or those that cargo is told of.
 fn passes(seed: u64, which: &[String]) -> Outcome {
-    let mut command = features::cargo_test();
+    let mut command = features::cargo("test");
     command
         .arg("--no-fail-fast")
         .args(which)

@@ -19,7 +19,7 @@ pub fn missing() -> Option<&'static str> {
 pub fn test() -> bool {
     let own = std::env::current_exe().unwrap_or_default();
     let runner = format!("{} in-virtual-machine", own.display());
-    let mut tests = features::cargo_test();
+    let mut tests = features::cargo("test");
     tests.args(["--test", "wire", "verbs::", "--", "--test-threads", "1"]);
     tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     succeeds(&mut tests)

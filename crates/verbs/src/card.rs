@@ -6,13 +6,13 @@ use sideway::ibverbs::address::{AddressHandleAttribute, Gid as RawGid};
 use sideway::ibverbs::completion::GenericCompletionQueue;
 use sideway::ibverbs::device::{DeviceInfo, DeviceList};
 use sideway::ibverbs::device_context::{DeviceContext, Mtu};
-use sideway::ibverbs::memory_region::MemoryRegion;
+use sideway::ibverbs::memory_region::{MemoryRegion, RegisterMemoryRegionError};
 use sideway::ibverbs::protection_domain::ProtectionDomain;
 use sideway::ibverbs::queue_pair::{BasicQueuePair, QueuePair, QueuePairAttribute, QueuePairState};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use thiserror::Error;
 use twinpath_core::memory::ZeroedArray;
 use twinpath_core::wire::roce::{Path, Psn, is_roce};
 use twinpath_core::wire::{Address, MacAddress, dissect};
@@ -45,7 +45,7 @@ pub struct Config {
 }
 
 /// Why a card cannot be used.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CardError {
     /// It has no such address.
     #[error("{name} has no address {}: expected one of {}", wanted.to_ip(), list(.there))]
@@ -57,11 +57,15 @@ pub enum CardError {
         /// What there is.
         there: Vec<Address>,
     },
-    /// Packets may not be as short as asked for.
-    #[error("--mtu {mtu}: expected at least 256, the least that an RDMA card takes")]
+    /// Packets cannot be as long as asked for.
+    #[error("--mtu {mtu}: expected a power of two from 256 to {most}, as {name} takes it")]
     Mtu {
+        /// The card.
+        name: String,
         /// What was asked for.
         mtu: u16,
+        /// The most that its port carries.
+        most: u16,
     },
     /// libibverbs does not know it.
     #[error(
@@ -78,9 +82,36 @@ pub enum CardError {
         name: String,
         /// What was tried.
         what: &'static str,
-        /// What libibverbs or the kernel says.
-        why: BoxedError,
+        /// What libibverbs and the kernel say.
+        why: String,
     },
+}
+
+/// An error of a card, from what failed while this was tried.
+fn refused<E: Error>(name: &str, what: &'static str) -> impl Fn(E) -> CardError {
+    let name = name.to_owned();
+    move |why| CardError::Refused {
+        name: name.clone(),
+        what,
+        why: reason(&why),
+    }
+}
+
+/// What an error says, and what is behind it, as far as it is known.
+fn reason(why: &dyn Error) -> String {
+    let mut texts = vec![why.to_string()];
+    let mut cause = why.source();
+    while let Some(why) = cause {
+        texts.push(why.to_string());
+        cause = why.source();
+    }
+    texts.dedup();
+    texts.join(": ")
+}
+
+/// The same of what was tried for a queue pair.
+fn failed<E: Error>(what: &'static str) -> impl Fn(E) -> BoxedError {
+    move |why| format!("cannot {what}: {}", reason(&why)).into()
 }
 
 fn list(addresses: &[Address]) -> String {
@@ -121,32 +152,26 @@ impl Card {
     /// Why it cannot be used.
     pub fn open(config: Config) -> Result<(Self, Memory), CardError> {
         let name = &config.device.name;
-        let refused = |what| {
-            move |why: BoxedError| CardError::Refused {
-                name: name.clone(),
-                what,
-                why,
-            }
-        };
         let gid = gid_of(&config)?;
         let context = open_device(name)?;
         let attributes = context.query_device();
-        let attributes = attributes.map_err(|why| refused("ask what it can do")(why.into()))?;
+        let attributes = attributes.map_err(refused(name, "ask what it can do"))?;
         let port = context.query_port(config.device.port);
-        let port = port.map_err(|why| refused("ask what its port can do")(why.into()))?;
-        let mtu = path_mtu(config.mtu, port.active_mtu());
-        let mtu = mtu.ok_or_else(|| CardError::Mtu {
+        let port = port.map_err(refused(name, "ask what its port can do"))?;
+        let mtu = path_mtu(config.mtu, port.active_mtu()).ok_or_else(|| CardError::Mtu {
+            name: name.clone(),
             mtu: config.mtu.unwrap_or_default(),
+            most: bytes_of(port.active_mtu()),
         })?;
         let domain = context.alloc_pd();
-        let domain = domain.map_err(|why| refused("get a protection domain")(why.into()))?;
+        let domain = domain.map_err(refused(name, "get a protection domain"))?;
         let memory: ZeroedArray<u8> = ZeroedArray::new(config.memory_bytes);
-        let region = register(&domain, &memory).map_err(refused("register memory"))?;
+        let what = "register memory, which `ulimit -l` has to allow";
+        let region = register(&domain, &memory).map_err(refused(name, what))?;
         let completions = context.create_cq_builder().setup_cqe(1).build();
-        let completions =
-            completions.map_err(|why| refused("get a completion queue")(why.into()))?;
+        let completions = completions.map_err(refused(name, "get a completion queue"))?;
         let neighbors = StaticNeighbors::new(config.interface);
-        let neighbors = neighbors.map_err(|why| refused("speak to the kernel")(why.into()))?;
+        let neighbors = neighbors.map_err(refused(name, "speak to the kernel"))?;
         let reads = attributes.max_qp_rd_atom().clamp(1, MOST_READS) as u8;
         let announced = Memory {
             server: config.server,
@@ -207,14 +232,16 @@ impl Card {
             .setup_recv_cq(self.completions.clone())
             .setup_max_send_wr(1)
             .setup_max_recv_wr(1);
-        let mut queue_pair = builder.build()?;
+        let built = builder.build();
+        let mut queue_pair = built.map_err(failed("make a queue pair"))?;
         let mut fresh = QueuePairAttribute::new();
         fresh
             .setup_state(QueuePairState::Init)
             .setup_pkey_index(0)
             .setup_port(self.device.port)
             .setup_access_flags(AccessFlags::RemoteWrite | AccessFlags::RemoteRead);
-        queue_pair.modify(&fresh)?;
+        let is_fresh = queue_pair.modify(&fresh);
+        is_fresh.map_err(failed("begin with a queue pair"))?;
         let mut way = AddressHandleAttribute::new();
         way.setup_port(self.device.port).setup_grh(
             &raw(path.destination),
@@ -232,7 +259,8 @@ impl Card {
             .setup_max_dest_read_atomic(self.reads)
             .setup_min_rnr_timer(0)
             .setup_address_vector(&way);
-        queue_pair.modify(&ready)?;
+        let is_ready = queue_pair.modify(&ready);
+        is_ready.map_err(failed("connect a queue pair to the switch"))?;
         Ok(queue_pair)
     }
 
@@ -257,12 +285,21 @@ impl Endpoint for Card {
     /// Each life is a queue pair of its own with a number of its own, so that requests of a former life find
     /// none.
     fn restore(&mut self, index: u16, path: Path, peer: u32, psn: Psn) -> Result<u32, BoxedError> {
+        let is_host = path.destination_mac.0[0] & 1 == 0 && can_be_a_switch(path.destination);
+        if !is_host || path.destination.is_v4() != self.gid.address.is_v4() {
+            return Err("who asked for it gives no address that a switch here can have".into());
+        }
+        let gid = self.device.gid_now(self.gid.address);
+        self.gid = gid.ok_or("the card has lost the address that the server announces")?;
         let former = self.lives.get_mut(usize::from(index));
         let former = former.ok_or("there is no such queue pair")?.take();
         if let Some(former) = former.filter(|former| former.peer != path.destination) {
             self.forget(former.peer);
         }
-        self.neighbors.set(path.destination, path.destination_mac)?;
+        let told = self.neighbors.set(path.destination, path.destination_mac);
+        told.map_err(failed(
+            "tell the kernel where the switch is, which needs CAP_NET_ADMIN",
+        ))?;
         let connected = self.connect(&path, peer, psn);
         let peer = path.destination;
         match connected {
@@ -318,26 +355,24 @@ fn open_device(name: &str) -> Result<Arc<DeviceContext>, CardError> {
     let list = DeviceList::new().map_err(|_| unknown())?;
     let device = list.iter().find(|device| device.name() == name);
     let opened = device.ok_or_else(unknown)?.open();
-    opened.map_err(|why| CardError::Refused {
-        name: name.to_owned(),
-        what: "open it",
-        why: why.into(),
-    })
+    opened.map_err(refused(
+        name,
+        "open it, which rights on /dev/infiniband have to allow",
+    ))
 }
 
 fn register(
     domain: &Arc<ProtectionDomain>,
     memory: &ZeroedArray<u8>,
-) -> Result<Arc<MemoryRegion>, BoxedError> {
+) -> Result<Arc<MemoryRegion>, RegisterMemoryRegionError> {
     let access = AccessFlags::LocalWrite | AccessFlags::RemoteWrite | AccessFlags::RemoteRead;
     let start = memory.as_ptr() as usize;
     // SAFETY: the memory stays where it is until the region, which is dropped before it, is gone; nobody
     // here reads or writes it meanwhile.
-    let region = unsafe { domain.reg_mr(start, memory.len(), access) };
-    Ok(region?)
+    unsafe { domain.reg_mr(start, memory.len(), access) }
 }
 
-/// The longest path MTU that is neither above what is wished nor above what the port carries.
+/// The path MTU that is wished, if the port carries it, or the longest that it carries.
 fn path_mtu(wished: Option<u16>, port: Mtu) -> Option<Mtu> {
     let all = [
         Mtu::Mtu4096,
@@ -346,9 +381,14 @@ fn path_mtu(wished: Option<u16>, port: Mtu) -> Option<Mtu> {
         Mtu::Mtu512,
         Mtu::Mtu256,
     ];
-    let wished = wished.unwrap_or(u16::MAX);
-    all.into_iter()
-        .find(|&mtu| mtu <= port && bytes_of(mtu) <= wished)
+    let is_wished = |mtu| wished.is_none_or(|wished| bytes_of(mtu) == wished);
+    all.into_iter().find(|&mtu| mtu <= port && is_wished(mtu))
+}
+
+/// Whether a host on the link may have this address.
+fn can_be_a_switch(address: Address) -> bool {
+    let ip = address.to_ip();
+    !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback()
 }
 
 const fn bytes_of(mtu: Mtu) -> u16 {
@@ -373,13 +413,37 @@ fn raw(address: Address) -> RawGid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sideway::ibverbs::memory_region::RegisterMemoryRegionErrorKind;
 
     #[test]
     fn the_path_carries_what_both_allow() {
         assert_eq!(path_mtu(None, Mtu::Mtu1024), Some(Mtu::Mtu1024));
-        assert_eq!(path_mtu(Some(1500), Mtu::Mtu4096), Some(Mtu::Mtu1024));
-        assert_eq!(path_mtu(Some(4096), Mtu::Mtu2048), Some(Mtu::Mtu2048));
-        assert_eq!(path_mtu(Some(255), Mtu::Mtu4096), None);
+        assert_eq!(path_mtu(Some(1024), Mtu::Mtu4096), Some(Mtu::Mtu1024));
+        assert_eq!(path_mtu(Some(1500), Mtu::Mtu4096), None);
+        assert_eq!(path_mtu(Some(4096), Mtu::Mtu2048), None);
+    }
+
+    #[test]
+    fn an_error_tells_what_is_behind_it() {
+        let error = RegisterMemoryRegionErrorKind::Ibverbs(std::io::Error::from_raw_os_error(12));
+        let told = refused("mlx5_0", "register memory")(RegisterMemoryRegionError::from(error));
+        assert_eq!(
+            told.to_string(),
+            "mlx5_0: cannot register memory: failed to register memory region: Cannot allocate memory (os error 12)"
+        );
+    }
+
+    #[test]
+    fn only_hosts_are_told_to_the_kernel() {
+        for (address, may_be) in [
+            (Address::from_v4([192, 0, 2, 7]), true),
+            (Address::from_v4([0; 4]), false),
+            (Address::from_v4([224, 0, 0, 1]), false),
+            (Address::from_v4([127, 0, 0, 1]), false),
+            (Address::from_v6([0xff; 16]), false),
+        ] {
+            assert_eq!(can_be_a_switch(address), may_be, "{address:?}");
+        }
     }
 
     #[test]

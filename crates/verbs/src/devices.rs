@@ -18,6 +18,7 @@ pub struct Device {
     pub port: u8,
     /// Its addresses, at least one.
     pub gids: Vec<Gid>,
+    interface: String,
     folder: PathBuf,
 }
 
@@ -31,43 +32,56 @@ pub struct Gid {
 }
 
 impl Device {
-    /// The device of a network interface, if there is one in `folder`, which is [`FOLDER`].
+    /// The device of a network interface that has these addresses, if there is one in `folder`, which is
+    /// [`FOLDER`]. The kernel tells of devices of all network namespaces there, by the names of interfaces
+    /// alone: one that has none of the addresses is another's.
     #[must_use]
-    pub fn of_interface(folder: &Path, interface: &str) -> Option<Self> {
+    pub fn of_interface(folder: &Path, interface: &str, own: &[Address]) -> Option<Self> {
         let ports = entries(folder).into_iter().flat_map(|device| {
             let ports = entries(&device.join("ports"));
             ports.into_iter().map(move |port| (device.clone(), port))
         });
         ports
-            .filter_map(|(device, port)| Self::at(&device, port, interface))
+            .filter_map(|(device, port)| Self::at(&device, port, interface, own))
             .next()
     }
 
-    fn at(device: &Path, folder: PathBuf, interface: &str) -> Option<Self> {
+    fn at(device: &Path, folder: PathBuf, interface: &str, own: &[Address]) -> Option<Self> {
         let mut gids: Vec<Gid> = entries(&folder.join("gids"))
             .iter()
             .filter_map(|gid| Gid::read(&folder, &name(gid), interface))
+            .filter(|gid| own.contains(&gid.address))
             .collect();
         gids.sort_by_key(|gid| gid.index);
         let found = Self {
             name: name(device),
             port: name(&folder).parse().ok()?,
             gids,
+            interface: interface.to_owned(),
             folder,
         };
         (!found.gids.is_empty()).then_some(found)
     }
 
     /// Its entry for this address, or the one that servers use if nobody says which: the first of IPv4, else
-    /// the first.
+    /// the first that is of more than the link, else the first.
     #[must_use]
     pub fn gid(&self, address: Option<Address>) -> Option<Gid> {
-        let mut gids = self.gids.iter();
-        let found = match address {
-            Some(address) => gids.find(|gid| gid.address == address),
-            None => gids.find(|gid| gid.address.is_v4()).or(self.gids.first()),
-        };
-        found.copied()
+        let gids = || self.gids.iter().copied();
+        match address {
+            Some(address) => gids().find(|gid| gid.address == address),
+            None => gids().min_by_key(|gid| (!gid.address.is_v4(), is_link_local(gid.address))),
+        }
+    }
+
+    /// The same of what the kernel tells now: entries come and go with the interface's addresses.
+    #[must_use]
+    pub fn gid_now(&self, address: Address) -> Option<Gid> {
+        let files = entries(&self.folder.join("gids"));
+        let mut gids = files
+            .iter()
+            .filter_map(|gid| Gid::read(&self.folder, &name(gid), &self.interface));
+        gids.find(|gid| gid.address == address)
     }
 
     /// What the card counts of RDMA, under the names that its driver gives.
@@ -101,6 +115,11 @@ impl Gid {
     }
 }
 
+/// Whether an address of IPv6 is of its link alone (`fe80::/10`).
+fn is_link_local(address: Address) -> bool {
+    !address.is_v4() && address.octets16()[0] == 0xfe && address.octets16()[1] & 0xc0 == 0x80
+}
+
 /// What is in a folder, in order of names; nothing if it is not there.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -120,6 +139,13 @@ mod tests {
 
     const V4: &str = "0000:0000:0000:0000:0000:ffff:c000:0207";
     const LINK_LOCAL: &str = "fe80:0000:0000:0000:0000:00ff:fe00:0001";
+    const GLOBAL: &str = "fd00:0000:0000:0000:0000:0000:0000:0002";
+
+    /// All addresses of these tests.
+    fn own() -> Vec<Address> {
+        let v6 = |text: &str| Address::from_v6(text.parse::<Ipv6Addr>().expect("one").octets());
+        vec![Address::from_v4([192, 0, 2, 7]), v6(LINK_LOCAL), v6(GLOBAL)]
+    }
 
     /// Devices with ports and entries: index, address, type, interface.
     fn folder(gids: &[(&str, &str, &str, &str)]) -> tempfile::TempDir {
@@ -146,7 +172,7 @@ mod tests {
     }
 
     fn found(gids: &[(&str, &str, &str, &str)]) -> Option<Device> {
-        Device::of_interface(folder(gids).path(), "eth1")
+        Device::of_interface(folder(gids).path(), "eth1", &own())
     }
 
     #[test]
@@ -175,24 +201,51 @@ mod tests {
         assert_eq!(found(&[("0", V4, "RoCE v2", "eth2")]), None);
         assert_eq!(found(&[("0", V4, "IB/RoCE v1", "eth1")]), None);
         assert_eq!(found(&[("0", "nonsense", "RoCE v2", "eth1")]), None);
-        assert_eq!(Device::of_interface(Path::new("/nowhere"), "eth1"), None);
+        let nowhere = Device::of_interface(Path::new("/nowhere"), "eth1", &own());
+        assert_eq!(nowhere, None);
+    }
+
+    /// An interface of the same name in another namespace has a card, this one has not.
+    #[test]
+    fn without_the_interface_s_own_addresses_it_is_another_s() {
+        let folder = folder(&[("1", V4, "RoCE v2", "eth1")]);
+        let other = [Address::from_v4([192, 0, 2, 8])];
+        assert_eq!(Device::of_interface(folder.path(), "eth1", &other), None);
     }
 
     #[test]
-    fn the_first_address_serves_where_none_is_of_ipv4() {
-        let device = found(&[("1", LINK_LOCAL, "RoCE v2", "eth1")]);
+    fn entries_come_and_go() {
+        let folder = folder(&[("1", V4, "RoCE v2", "eth1")]);
+        let device = Device::of_interface(folder.path(), "eth1", &own()).expect("it is there");
+        let gids = folder.path().join("card_0/ports/2");
+        assert_eq!(device.gid_now(own()[0]).map(|gid| gid.index), Some(1));
+        for what in ["gids", "gid_attrs/types", "gid_attrs/ndevs"] {
+            let place = gids.join(what);
+            fs::rename(place.join("1"), place.join("4")).expect("a file");
+        }
+        assert_eq!(device.gid_now(own()[0]).map(|gid| gid.index), Some(4));
+        fs::remove_file(gids.join("gids/4")).expect("a file");
+        assert_eq!(device.gid_now(own()[0]), None);
+    }
+
+    #[test]
+    fn of_ipv6_an_address_of_more_than_the_link_serves() {
+        let index = |gids: &[(&str, &str, &str, &str)]| {
+            let device = found(gids).expect("it is there");
+            device.gid(None).map(|gid| gid.index)
+        };
+        let link_local = ("1", LINK_LOCAL, "RoCE v2", "eth1");
+        assert_eq!(index(&[link_local]), Some(1));
         assert_eq!(
-            device
-                .and_then(|device| device.gid(None))
-                .map(|gid| gid.index),
-            Some(1)
+            index(&[link_local, ("3", GLOBAL, "RoCE v2", "eth1")]),
+            Some(3)
         );
     }
 
     #[test]
     fn counters_are_the_driver_s() {
         let folder = folder(&[("1", V4, "RoCE v2", "eth1")]);
-        let device = Device::of_interface(folder.path(), "eth1").expect("it is there");
+        let device = Device::of_interface(folder.path(), "eth1", &own()).expect("it is there");
         let expected = BTreeMap::from([("rx_read_requests".to_owned(), 12)]);
         assert_eq!(device.counters(), expected);
     }

@@ -18,7 +18,7 @@ use twinpath_control::report::units;
 use twinpath_core::Instant;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_nf::duration::Human;
-use twinpath_ports::{Driver, Port, PortConfig};
+use twinpath_ports::{Driver, Port, PortConfig, kernel_addresses};
 use twinpath_remote::server::{Config, MemoryServer};
 use twinpath_remote::{Endpoint, Responder, responder};
 use twinpath_verbs::{Device, devices};
@@ -108,7 +108,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     });
     let port = port.map_err(MemoryServerError::Port)?;
     let seed = getrandom::u64().map_err(MemoryServerError::Random)?;
-    let device = Device::of_interface(Path::new(devices::FOLDER), &arguments.listen);
+    let device = arguments.card()?;
     if let Some(device) = device.filter(|_| !arguments.software) {
         #[cfg(feature = "verbs")]
         {
@@ -151,6 +151,15 @@ impl Figures for Responder {
 }
 
 impl Arguments {
+    /// The card that the interface belongs to.
+    fn card(&self) -> Result<Option<Device>, MemoryServerError> {
+        let all = kernel_addresses().map_err(MemoryServerError::Addresses)?;
+        let own = all.iter().filter(|one| one.device == self.listen);
+        let own: Vec<Address> = own.map(|one| Address::from(one.address)).collect();
+        let folder = Path::new(devices::FOLDER);
+        Ok(Device::of_interface(folder, &self.listen, &own))
+    }
+
     /// Says what there is, serves, and tells what was counted.
     fn serve<E: Endpoint + Figures>(
         &self,
@@ -162,11 +171,12 @@ impl Arguments {
         if !self.quiet {
             let memory = server.memory();
             output::notice(format_args!(
-                "memory server {} with {} at {} on {}, {by}",
+                "memory server {} with {} at {} on {}, {by}, payloads of up to {} bytes",
                 memory.server,
                 units::bytes(memory.bytes),
                 memory.ip.to_ip(),
                 port.device(),
+                memory.mtu,
             ));
         }
         let mut served = Served::new(server, port, self.quiet);

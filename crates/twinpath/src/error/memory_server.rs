@@ -41,6 +41,9 @@ pub enum MemoryServerError {
     /// The interface.
     #[error(transparent)]
     Port(OpenError),
+    /// The system does not tell its addresses.
+    #[error("cannot ask for this host's addresses: {0}")]
+    Addresses(std::io::Error),
     /// The card.
     #[cfg(feature = "verbs")]
     #[error(transparent)]

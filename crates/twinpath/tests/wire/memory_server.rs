@@ -362,7 +362,8 @@ impl Server {
         assert!(killed.expect("kill is there").success());
         let output = child.wait_with_output().expect("its own child");
         assert!(output.status.success(), "{output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let said = [output.stderr, output.stdout].concat();
+        String::from_utf8_lossy(&said).into_owned()
     }
 }
 
