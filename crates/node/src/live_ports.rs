@@ -612,7 +612,7 @@ impl PacketIo for LivePorts {
         self.look(machine.pools());
         // Whatever the chain has become.
         machine.set_stations(&self.stations[..self.own_ports]);
-        machine.set_server_stations(&self.stations);
+        machine.set_server_links(&self.stations, &self.links);
         machine.set_link_mtus(&self.links[..self.own_ports]);
         let room = machine.room();
         let pools = machine.pools();

@@ -77,8 +77,8 @@ pub trait PayloadMemory {
         true
     }
 
-    /// The switch has this address on the link to it.
-    fn set_station(&mut self, _mac: MacAddress) {}
+    /// The switch has this address on the link to it, which carries IP packets of so many bytes.
+    fn set_link(&mut self, _mac: MacAddress, _mtu: usize) {}
 
     /// Octets that the link to it has carried of this, in the direction that is the fuller.
     fn octets(&self) -> u64 {

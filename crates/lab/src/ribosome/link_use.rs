@@ -91,8 +91,8 @@ impl PayloadMemory for SharedLink {
         self.requester.is_known()
     }
 
-    fn set_station(&mut self, mac: MacAddress) {
-        self.requester.set_station(mac);
+    fn set_link(&mut self, mac: MacAddress, mtu: usize) {
+        self.requester.set_link(mac, mtu);
     }
 
     fn named_counters(&self) -> Vec<(&'static str, u64)> {

@@ -147,10 +147,11 @@ impl FastPath {
         })
     }
 
-    /// The switch has these MAC addresses at its ports, those that lead to memory servers included.
-    pub(crate) fn set_server_stations(&mut self, macs: &[MacAddress]) {
+    /// The switch has these MAC addresses at its ports, those that lead to memory servers included, and their
+    /// links carry IP packets of so many bytes.
+    pub(crate) fn set_server_links(&mut self, macs: &[MacAddress], mtus: &[usize]) {
         if let Some(stage) = self.split_at(Instant::ZERO) {
-            stage.set_stations(macs);
+            stage.set_links(macs, mtus);
         }
     }
 

@@ -203,9 +203,10 @@ impl Machine {
         self.path.set_stations(stations);
     }
 
-    /// The same of all ports, those behind the service's own that lead to memory servers included.
-    pub fn set_server_stations(&mut self, stations: &[MacAddress]) {
-        self.path.set_server_stations(stations);
+    /// The same of all ports, those behind the service's own that lead to memory servers included, whose links
+    /// carry IP packets of so many bytes.
+    pub fn set_server_links(&mut self, stations: &[MacAddress], mtus: &[usize]) {
+        self.path.set_server_links(stations, mtus);
     }
 
     /// Links of ports carry IP packets of so many bytes.

@@ -167,8 +167,10 @@ pub fn run_with_servers(
         is_lossless: remote.is_lossless,
         is_replay: false,
     });
-    node.machine
-        .set_server_stations(&[1, 2].map(|last| MacAddress([2, 0, 0, 0, 0, last])));
+    node.machine.set_server_links(
+        &[1, 2].map(|last| MacAddress([2, 0, 0, 0, 0, last])),
+        &[4200; 2],
+    );
     let began = trace.iter().next().map_or(0, |packet| packet.timestamp_ns);
     let began = Instant(began);
     let mut rack = Rack::new(remote.seed, remote.faults);

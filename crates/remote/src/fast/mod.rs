@@ -243,12 +243,13 @@ impl SplitStage {
         self.is_active = is_active;
     }
 
-    /// The switch has these MAC addresses at its ports.
-    pub fn set_stations(&mut self, macs: &[MacAddress]) {
+    /// The switch has these MAC addresses at its ports, whose links carry IP packets of so many bytes.
+    pub fn set_links(&mut self, macs: &[MacAddress], mtus: &[usize]) {
         for member in &mut self.members {
             let port = member.port.map(usize::from);
-            if let Some(mac) = port.and_then(|port| macs.get(port)) {
-                member.memory.set_station(*mac);
+            let link = port.and_then(|port| macs.get(port).zip(mtus.get(port)));
+            if let Some((mac, mtu)) = link {
+                member.memory.set_link(*mac, *mtu);
             }
         }
     }

@@ -186,6 +186,20 @@ fn lose(counters: &mut Counters, output: &mut Output, header: Ticket, why: Lost)
     output.payloads.push(Returned { header, payload });
 }
 
+/// The most payload of a request in an IP packet of so many bytes.
+fn payload_of(packet_bytes: usize, ip: Address) -> u16 {
+    /// UDP, BTH, RETH, ICRC.
+    const HEADERS: usize = 8 + 12 + 16 + 4;
+    let ip_header = if ip.is_v4() { 20 } else { 40 };
+    let payload = packet_bytes.saturating_sub(ip_header + HEADERS);
+    payload.min(usize::from(u16::MAX)) as u16
+}
+
+/// The most that is stored in one packet, which both ends of the link carry.
+fn stored_in(memory: &Memory, config: &Config) -> u16 {
+    memory.mtu.min(config.mtu) / 4 * 4
+}
+
 /// Queue pairs have source ports of their own, so that networks spread them.
 fn path_of(peer: &Peer, index: u16) -> Path {
     Path {
@@ -325,7 +339,7 @@ impl Requester {
         if memory.queue_pairs > 0 && self.queue_pairs_of(memory) == 0 {
             return Err(AnnouncementRefusal::QueuePairs);
         }
-        let mtu = memory.mtu.min(self.config.mtu) / 4 * 4;
+        let mtu = stored_in(memory, &self.config);
         let queue_pairs = u64::from(self.all_queue_pairs_of(memory));
         let share = memory.bytes.checked_div(queue_pairs).unwrap_or_default();
         let share = share / SHARE_STEP * SHARE_STEP;
@@ -632,10 +646,12 @@ impl PayloadMemory for Requester {
         self.peer.is_some()
     }
 
-    fn set_station(&mut self, mac: MacAddress) {
+    fn set_link(&mut self, mac: MacAddress, mtu: usize) {
         self.config.mac = mac;
+        self.config.mtu = payload_of(mtu, self.config.ip);
         if let Some(peer) = &mut self.peer {
             peer.path.source_mac = mac;
+            peer.mtu = stored_in(&peer.memory, &self.config);
         }
     }
 

@@ -142,6 +142,30 @@ impl Both {
     }
 }
 
+/// What the switch's own end of the link does not carry is refused, and goes on whole; also when that changes.
+#[test]
+fn the_shorter_end_of_a_link_bounds_payloads() {
+    let mut both = Both::new();
+    let mac = MacAddress([2; 6]);
+    // Headers of IPv4, UDP, BTH, RETH and ICRC are 60 bytes.
+    for (mtu, fits, does_not) in [(260, 192, 201), (572, 504, 513), (1500, 504, 513)] {
+        both.requester.set_link(mac, mtu);
+        let mut write = |bytes: usize| {
+            let payload = both.pools.take_filled(&vec![7; bytes]).expect("a buffer");
+            let now = both.now;
+            match both.requester.write(0, payload, now, &mut both.output) {
+                Ok(_) => None,
+                Err((payload, why)) => {
+                    both.pools.give(payload);
+                    Some(why)
+                }
+            }
+        };
+        assert_eq!(write(fits), None, "{mtu}");
+        assert_eq!(write(does_not), Some(Refusal::TooLong), "{mtu}");
+    }
+}
+
 #[test]
 fn payloads_of_any_length_come_back() {
     let mut both = Both::new();

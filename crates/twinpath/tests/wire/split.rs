@@ -160,6 +160,29 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
     }
 }
 
+/// What the switch's end of a link does not carry goes on whole, though the server could take it.
+#[test]
+fn a_link_that_is_shorter_here_than_there_loses_nothing() {
+    if !is_possible() || !has_program("curl", "curl") || !has_program("nginx", "nginx") {
+        return;
+    }
+    let network = network();
+    for number in [1, 2] {
+        network.ip("middle", &format!("link set memory{number} mtu 1300"));
+    }
+    let start = |number: u16| MemoryServer::start(&network, &format!("memory-{number}"), number);
+    let _servers = [1, 2].map(start);
+    let middle = Middle::start(&network, &service(1));
+    assert!(wait_for(|| are_up(&middle, 2)), "both servers are there");
+    let web = WebServer::start(&network, "server");
+    web.is_sent(&network, "client", "10.9.0.2");
+    web.is_sent(&network, "client", "[fd09::2]");
+    let counts = middle.stop().split.expect("with [split]").counts;
+    println!("{counts:?}");
+    assert!(counts.whole_too_long > 100, "{counts:?}");
+    assert_eq!(counts.lost(), 0, "{counts:?}");
+}
+
 /// Whether payloads of both shards have waited on every server: each has its half of the queue pairs.
 fn all_shards_use(split: &SplitFigures) -> bool {
     let used = |server: &MemoryServerFigures, shard: u16| {
