@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// Features, and what they need to be built.
 const FEATURES: [(&str, &[&str]); 2] = [
     ("twinpath/hyperscan", &["libhyperscan-dev"]),
-    ("twinpath/verbs", &["cmake", "libclang-dev"]),
+    ("twinpath/verbs", &["cmake", "make", "libclang-dev"]),
 ];
 
 /// A command of cargo's for the workspace, with every feature that can be built here.
