@@ -4,7 +4,7 @@
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, that no oracle among
 //! them ran without its fast path, the benches' smoke
-//! run, the examples, circles of files, and a short run of every fuzz target from its kept corpus. All of
+//! run, the examples, circles of files, the tests with an RDMA card (`verbs`), and a short run of every fuzz target from its kept corpus. All of
 //! it draws the same cases every time, so that what passed once passes again. Property tests then run
 //! once more with cases that nobody has seen: what these find was there before the change, so it is told,
 //! with the seed, and refuses nothing; `cargo xtask properties SEED` draws them again.

@@ -349,6 +349,19 @@ fn an_interface_that_is_not_there_is_told_with_its_name() {
     assert!(error.contains("interface no-such-if"), "{error}");
 }
 
+/// So many parts of the port, which share its interface with others or not.
+fn parts_of_port0(many: u16, is_shared: bool) -> Vec<Port> {
+    let open = |part| {
+        let config = PortConfig {
+            device: "port0".into(),
+            driver: Driver::AfPacket,
+            is_shared,
+        };
+        Port::open_part(config, part).expect("root may open it")
+    };
+    Part::all(many).into_iter().map(open).collect()
+}
+
 /// All packets between two hosts come to one part, in both directions, and each packet to one only;
 /// the parts of a port are as good as the port when its interface comes back.
 #[test]
@@ -362,16 +375,7 @@ fn parts_divide_what_comes_by_hosts() {
     for round in 0..2 {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let middle = network.on("middle", move || {
-            let parts = Part::all(PARTS).into_iter();
-            let open = |part| {
-                let config = PortConfig {
-                    device: "port0".into(),
-                    driver: Driver::AfPacket,
-                    is_shared: false,
-                };
-                Port::open_part(config, part).expect("root may open it")
-            };
-            let mut parts: Vec<_> = parts.map(open).collect();
+            let mut parts = parts_of_port0(PARTS, false);
             assert!(
                 parts
                     .iter()
@@ -466,16 +470,7 @@ fn what_the_host_sends_itself_does_not_come_in() {
     network.address("middle", "port0", "10.9.0.9/24");
     for many in [1, 3] {
         let seen = network.on("middle", move || {
-            let parts = Part::all(many).into_iter();
-            let open = |part| {
-                let config = PortConfig {
-                    device: "port0".into(),
-                    driver: Driver::AfPacket,
-                    is_shared: true,
-                };
-                Port::open_part(config, part).expect("root may open it")
-            };
-            let mut parts: Vec<_> = parts.map(open).collect();
+            let mut parts = parts_of_port0(many, true);
             let own = parts[0].interface().mac;
             let sender = UdpSocket::bind("10.9.0.9:0").expect("its address");
             let (mut pools, mut burst) = (Pools::new(1024, 1), Vec::new());

@@ -297,10 +297,10 @@ impl Endpoint for Card {
             self.forget(former.peer);
         }
         let told = self.neighbors.set(path.destination, path.destination_mac);
-        told.map_err(failed(
+        let told = told.map_err(failed(
             "tell the kernel where the switch is, which needs CAP_NET_ADMIN",
-        ))?;
-        let connected = self.connect(&path, peer, psn);
+        ));
+        let connected = told.and_then(|()| self.connect(&path, peer, psn));
         let peer = path.destination;
         match connected {
             Ok(queue_pair) => {
