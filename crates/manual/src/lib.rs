@@ -11,6 +11,7 @@ mod drops;
 mod functions;
 mod included;
 mod keys;
+mod memory_counters;
 mod module_docs;
 mod service_file;
 mod steps;
@@ -46,6 +47,7 @@ pub fn pages(docs: &Path) -> io::Result<Pages> {
     let mut pages = Pages::from([
         ("service-file.md".into(), service_file::page()?),
         ("drop-reasons.md".into(), drops::page()),
+        ("memory-server-counters.md".into(), memory_counters::page()),
         ("report.md".into(), report()?),
         ("metrics.md".into(), metrics()?),
         (

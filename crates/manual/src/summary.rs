@@ -16,10 +16,11 @@ const FRONT: [(&str, &str); 6] = [
     ("As a service", "as-a-service.md"),
     ("Remote memory", "remote-memory.md"),
 ];
-const BACK: [(&str, &str); 4] = [
+const BACK: [(&str, &str); 5] = [
     ("Report", "report.md"),
     ("Metrics", "metrics.md"),
     ("Drop reasons", "drop-reasons.md"),
+    ("Counters of memory servers", "memory-server-counters.md"),
     ("Glossary", "glossary.md"),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use twinpath_control::service::{Instance, Service};
-use twinpath_manual::{docs, keys_without_meaning, pages};
+use twinpath_manual::{docs, keys_without_meaning, markdown, pages};
 use twinpath_nf::catalogue::FUNCTIONS;
 use twinpath_nf::descriptor::{Descriptor, Function};
 
@@ -54,6 +54,22 @@ fn service(function: &str, example: &str) -> Service {
 /// Where the files are that examples name.
 fn beside_examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.toml")
+}
+
+/// Of the pages that somebody wrote, too.
+#[test]
+fn whole_service_files_in_pages_are_valid() {
+    let mut count = 0;
+    for path in markdown(&docs()).expect("the manual is there") {
+        let page = std::fs::read_to_string(&path).expect("it can be read");
+        let whole = examples(&page).into_iter();
+        for text in whole.filter(|text| text.contains("[service]\n") && text.contains("chain = ")) {
+            let service = Service::parse(&text, &beside_examples());
+            service.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ type ExportedFlow = (usize, FlowKey, u64);
 
 /// Sends what it is told of.
 pub struct Exporter {
-    socket: UdpSocket,
+    collector: Collector,
     messages: Messages,
     /// What was told of flows that go on.
     told: HashMap<ExportedFlow, [Count; 2]>,
@@ -44,15 +44,8 @@ impl Exporter {
         let Some(collector) = config.collector else {
             return Ok(None);
         };
-        let any: IpAddr = match collector {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = UdpSocket::bind((any, 0))?;
-        socket.connect(collector)?;
-        socket.set_nonblocking(true)?;
         Ok(Some(Self {
-            socket,
+            collector: Collector::open(collector)?,
             messages: Messages::new(config.observation_domain),
             told: HashMap::new(),
             before: HashMap::new(),
@@ -106,7 +99,7 @@ impl Exporter {
         self.counters.bindings_lost = self.counters.bindings_lost.max(events.lost);
         for event in &events.events {
             self.counters.bindings += 1;
-            let mut send = sender(&self.socket, &mut self.counters);
+            let mut send = self.collector.sender(&mut self.counters);
             self.messages.binding(event, now(), &mut send);
         }
     }
@@ -117,13 +110,13 @@ impl Exporter {
             self.next_templates = WallClock::now() + TEMPLATE_INTERVAL;
             self.messages.repeat_templates();
         }
-        let mut send = sender(&self.socket, &mut self.counters);
+        let mut send = self.collector.sender(&mut self.counters);
         self.messages.finish(now(), &mut send);
     }
 
     fn flow(&mut self, part: FlowPart) {
         self.counters.flows += 1;
-        let mut send = sender(&self.socket, &mut self.counters);
+        let mut send = self.collector.sender(&mut self.counters);
         self.messages.flow(&part, now(), &mut send);
     }
 }
@@ -133,13 +126,84 @@ fn now() -> Duration {
     since_1970.unwrap_or_default()
 }
 
-/// A collector that is not there, or slow, costs messages alone.
-fn sender<'a>(
-    socket: &'a UdpSocket,
-    counters: &'a mut ExportCounters,
-) -> impl FnMut(&[u8]) + use<'a> {
-    |message| match socket.send(message) {
-        Ok(_) => counters.messages += 1,
-        Err(_) => counters.messages_lost += 1,
+/// Who is told. One that is not there, to which there is no route yet, or that is slow costs messages alone.
+struct Collector {
+    socket: UdpSocket,
+    address: SocketAddr,
+    /// When it was last said that messages do not reach it.
+    told: Option<WallClock>,
+}
+
+/// So often it is said at most.
+const TOLD_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Collector {
+    fn open(address: SocketAddr) -> io::Result<Self> {
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            address,
+            told: None,
+        })
+    }
+
+    /// Sends messages, and counts them.
+    fn sender<'a>(&'a mut self, counters: &'a mut ExportCounters) -> impl FnMut(&[u8]) + use<'a> {
+        |message| match self.socket.send_to(message, self.address) {
+            Ok(_) => counters.messages += 1,
+            Err(error) => {
+                counters.messages_lost += 1;
+                self.tell(&error);
+            }
+        }
+    }
+
+    fn tell(&mut self, error: &io::Error) {
+        if self.told.is_some_and(|told| told.elapsed() < TOLD_INTERVAL) {
+            return;
+        }
+        self.told = Some(WallClock::now());
+        tracing::warn!(
+            "[ipfix] messages do not reach the collector {}: {error}; they are lost, and counted, until they do",
+            self.address
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::Instant;
+    use twinpath_core::wire::Endpoint;
+
+    /// Found by a newcomer: the service did not start where the route to the collector was not there yet.
+    #[test]
+    fn a_collector_without_a_route_costs_messages_alone() {
+        let config = Ipfix {
+            // No host has it: the system refuses at once.
+            collector: Some("255.255.255.255:4739".parse().expect("an address")),
+            ..Ipfix::default()
+        };
+        let mut exporter = Exporter::open(&config)
+            .expect("it opens")
+            .expect("it is named");
+        let ends = [1, 2].map(|host| Endpoint::v4([10, 0, 0, host], 80));
+        let record = FlowRecord {
+            key: FlowKey::connection(ends[0], ends[1], 6).0,
+            first: Instant(1),
+            last: Instant(2),
+            sent: [Count::default(); 2],
+            tcp_flags: [0; 2],
+        };
+        exporter.ended(0, record, false);
+        exporter.flush();
+        let counters = exporter.counters();
+        assert_eq!((counters.flows, counters.messages), (1, 0));
+        assert!(counters.messages_lost > 0);
     }
 }

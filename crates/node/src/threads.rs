@@ -221,9 +221,12 @@ fn figures(
 /// What happened at memory servers goes into the log.
 fn log_server_events(machine: &mut Machine) {
     for (server, ServerEvent { event, .. }) in machine.take_server_events() {
-        match event.is_error() {
-            true => tracing::error!("memory server {server}: {event}; packets go on unsplit"),
-            false => tracing::info!("memory server {server}: {event}"),
+        match (event.is_error(), event.takes_server_away()) {
+            (true, true) => {
+                tracing::error!("memory server {server}: {event}; packets go on unsplit");
+            }
+            (true, false) => tracing::warn!("memory server {server}: {event}"),
+            (false, _) => tracing::info!("memory server {server}: {event}"),
         }
     }
 }

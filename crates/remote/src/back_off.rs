@@ -12,7 +12,9 @@
 //!
 //! What others put on the link is not among our own octets. It is seen by how long a READ takes: where even
 //! the fastest one of an interval took longer than [`Config::latency`], something is in the way, on the
-//! link or at the server, and the server is left alone as if its link were full. That is an addition, too.
+//! link or at the server, and the server is left alone as if its link were full. That is an addition, too. A
+//! server that is read no more tells nothing: it is tried again, after twice as long each time that it was slow
+//! again, so that it does not come and go.
 //!
 //! A flow that moves may have payloads under way at its former server: whoever rebuilds packets keeps
 //! their order.
@@ -81,7 +83,14 @@ struct Link {
     rate_bps: u64,
     /// How long the fastest READ since the last look took, if there was one.
     fastest_read: Option<Duration>,
+    /// For how many looks more it is left alone for being slow.
+    pause: u16,
+    /// For how many it is the next time.
+    next_pause: u16,
 }
+
+/// The longest time that a slow server is not tried again, in looks.
+const LONGEST_PAUSE: u16 = 64;
 
 /// The shares of several servers.
 pub struct BackOff {
@@ -92,6 +101,8 @@ pub struct BackOff {
     homes: Box<[u8; PARTS]>,
     /// The server of each part of the flows.
     parts: Box<[Option<u8>; PARTS]>,
+    /// The server that stays though its link is full, if there is one.
+    last: Option<usize>,
     looked: Instant,
     changes: u64,
 }
@@ -111,6 +122,8 @@ impl BackOff {
             octets_now: 0,
             rate_bps: 0,
             fastest_read: None,
+            pause: 0,
+            next_pause: 1,
         };
         let servers = servers.min(MAX_SERVERS);
         let links = std::iter::repeat_with(link).take(servers);
@@ -119,6 +132,7 @@ impl BackOff {
             links: links.collect(),
             homes: homes(servers),
             parts: Box::new([None; PARTS]),
+            last: None,
             looked: now,
             changes: 0,
         }
@@ -189,7 +203,10 @@ impl BackOff {
     /// A server's share of the flows that would be its, of [`WHOLE`].
     #[must_use]
     pub fn share(&self, server: usize) -> u16 {
-        self.links.get(server).map_or(0, |link| link.share)
+        match self.last == Some(server) {
+            true => WHOLE,
+            false => self.links.get(server).map_or(0, |link| link.share),
+        }
     }
 
     /// How often a server's share was cut.
@@ -213,6 +230,7 @@ impl BackOff {
     /// Gives each part to its home, or else to the first of a list of its own that takes it.
     fn divide(&mut self) {
         let last = self.last_one();
+        self.last = last;
         let before = self.parts.clone();
         for (part, server) in self.parts.iter_mut().enumerate() {
             let takes = |server: usize, link: &Link| {
@@ -244,15 +262,29 @@ impl BackOff {
     }
 }
 
-fn next_share(link: &Link, config: &Config) -> u16 {
+/// Whether a server may be used as far as its READs tell.
+fn has_pause(link: &mut Link, config: &Config) -> bool {
+    let (Some(most), Some(fastest)) = (config.latency, link.fastest_read) else {
+        // Without READs nobody knows.
+        link.pause = link.pause.saturating_sub(1);
+        return link.pause > 0;
+    };
+    match fastest > most {
+        true => {
+            link.pause = link.next_pause;
+            link.next_pause = (2 * link.next_pause).min(LONGEST_PAUSE);
+        }
+        false => (link.pause, link.next_pause) = (0, 1),
+    }
+    fastest > most
+}
+
+fn next_share(link: &mut Link, config: &Config) -> u16 {
     let is_above = link.rate_bps > config.threshold_bps;
     let is_below = link.rate_bps < config.threshold_bps.saturating_sub(config.hysteresis_bps);
-    let is_slow = config
-        .latency
-        .is_some_and(|most| link.fastest_read.is_some_and(|fastest| fastest > most));
+    let is_slow = has_pause(link, config);
     match (config.mode, is_above || is_slow, is_below) {
         (Mode::OnOff, true, _) => 0,
-        // Without READs nobody knows: it is tried again.
         (Mode::OnOff, _, true) => WHOLE,
         (Mode::Proportional, true, _) => {
             let has_room_for = match is_above {
@@ -453,6 +485,37 @@ mod tests {
         assert!(rack.parts()[1] > 0);
     }
 
+    /// One that stays slow is tried ever more rarely, and at once again after it was fast.
+    #[test]
+    fn a_slow_server_does_not_come_and_go() {
+        let mut rack = impatient(Mode::OnOff);
+        let mut trials = Vec::new();
+        let second_of = |rack: &mut Rack, micros| {
+            let reads = (rack.parts()[1] > 0).then_some(micros);
+            rack.second_with_reads([Some(20), reads]);
+            reads.is_some()
+        };
+        for second in 0..40 {
+            if second_of(&mut rack, 300) {
+                trials.push(second);
+            }
+        }
+        assert_eq!(trials, [0, 2, 5, 10, 19, 36]);
+        // The pause of 32 looks ends, and it is fast.
+        while !second_of(&mut rack, 30) {}
+        assert!(second_of(&mut rack, 30) && second_of(&mut rack, 300));
+        assert!(!second_of(&mut rack, 300) && second_of(&mut rack, 300));
+    }
+
+    /// Found by an attack: all shares were told as none while one server took all flows.
+    #[test]
+    fn the_share_of_the_one_that_stays_is_told() {
+        let mut rack = Rack::new(3, Mode::OnOff);
+        rack.second(&[99, 97, 98]);
+        let shares = [0, 1, 2].map(|server| rack.back_off.share(server));
+        assert_eq!(shares, [0, WHOLE, 0]);
+    }
+
     #[test]
     fn a_proportional_share_halves_while_reads_take_long() {
         let mut rack = impatient(Mode::Proportional);
@@ -477,7 +540,8 @@ mod tests {
         rack.back_off.update(rack.now + Duration::from_millis(999));
         assert_eq!(rack.back_off.share(0), WHOLE);
         rack.back_off.update(rack.now + Duration::from_millis(1000));
-        assert_eq!((rack.back_off.share(0), rack.back_off.share(9)), (0, 0));
+        assert_eq!((rack.back_off.share(1), rack.back_off.share(9)), (WHOLE, 0));
+        assert_eq!(rack.back_off.share(0), 0);
         assert!(rack.back_off.rate_bps(0) > 95 * GBPS && rack.back_off.changes() > 0);
     }
 }

@@ -2,14 +2,18 @@
 
 /// Makes a type `Counters` of counters, each with its documentation.
 macro_rules! counters {
-    ($(#[$about:meta])+ => $($(#[$doc:meta])+ $name:ident,)+) => {
+    ($(#[$about:meta])+ => $($(#[doc = $doc:literal])+ $name:ident,)+) => {
         $(#[$about])+
         #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub struct Counters {
-            $($(#[$doc])+ pub $name: u64,)+
+            $($(#[doc = $doc])+ pub $name: u64,)+
         }
 
         impl Counters {
+            /// What each counts, by name, for people.
+            pub const MEANINGS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($name), concat!($($doc),+))),+];
+
             /// All of them, with their names.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),+].into_iter()

@@ -5,7 +5,7 @@ use crate::handle::Handle;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
-use twinpath_core::wire::MacAddress;
+use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Frame, Instant, Pools, Ticket};
 
 /// A place where payloads wait.
@@ -72,9 +72,9 @@ pub trait PayloadMemory {
         (0..self.queue_pairs()).any(|index| self.is_ready(index))
     }
 
-    /// Whether there is somebody at the other end, or need be nobody.
-    fn is_known(&self) -> bool {
-        true
+    /// Payloads that were asked for and did not come back, by why.
+    fn losses(&self) -> Losses {
+        Losses::default()
     }
 
     /// The switch has this address on the link to it, which carries IP packets of so many bytes.
@@ -130,17 +130,32 @@ pub enum Event {
     AnnouncementRefused(QueuePairs, AnnouncementRefusal),
     /// Nobody has announced itself for long, whom these queue pairs wait for.
     Silent(QueuePairs),
-    /// A queue pair begins a life.
-    Up(u16),
+    /// The server of these queue pairs has not announced itself any more for long.
+    Gone(QueuePairs),
+    /// It announces itself again, and has what it had.
+    Heard,
+    /// All of these queue pairs take payloads.
+    Up(QueuePairs),
     /// A queue pair's life has ended.
     Down(u16, DownReason),
+    /// Payloads did not come back, and their packets are lost.
+    Lost(Losses),
 }
 
 impl Event {
     /// Whether something is wrong.
     #[must_use]
     pub const fn is_error(self) -> bool {
-        !matches!(self, Self::Announced | Self::Up(_))
+        !matches!(self, Self::Announced | Self::Heard | Self::Up(_))
+    }
+
+    /// Whether packets go on unsplit for it, where no other server takes them.
+    #[must_use]
+    pub const fn takes_server_away(self) -> bool {
+        matches!(
+            self,
+            Self::AnnouncementRefused(..) | Self::Silent(_) | Self::Down(..)
+        )
     }
 }
 
@@ -155,9 +170,68 @@ impl fmt::Display for Event {
                 f,
                 "it has not announced itself to {whose}: expected a memory server of this number and address at the other end of the port"
             ),
-            Self::Up(index) => write!(f, "queue pair {index} takes payloads"),
+            Self::Gone(whose) => write!(
+                f,
+                "it does not announce itself to {whose} any more: other servers take its flows until it does"
+            ),
+            Self::Heard => write!(f, "it announces itself again"),
+            Self::Up(whose) => match whose.count {
+                1 => write!(f, "{whose} takes payloads"),
+                _ => write!(f, "{whose} take payloads"),
+            },
             Self::Down(index, why) => write!(f, "queue pair {index} is down: {why}"),
+            Self::Lost(losses) => write!(f, "{losses}"),
         }
+    }
+}
+
+/// Payloads that were asked for and did not come back.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// They did not reach the server.
+    pub write: u64,
+    /// They did not come in time.
+    pub timeout: u64,
+    /// What came is not what was written.
+    pub mismatch: u64,
+    /// They were lost with the server that had them.
+    pub server: u64,
+}
+
+impl Losses {
+    /// Those since others.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            write: self.write - before.write,
+            timeout: self.timeout - before.timeout,
+            mismatch: self.mismatch - before.mismatch,
+            server: self.server - before.server,
+        }
+    }
+
+    /// All.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.write + self.timeout + self.mismatch + self.server
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let causes = [
+            (self.write, Lost::Write),
+            (self.timeout, Lost::Timeout),
+            (self.mismatch, Lost::Mismatch),
+            (self.server, Lost::Server),
+        ];
+        write!(f, "packets lost with their payloads: {}", self.total())?;
+        let mut begin = " (";
+        for (count, why) in causes.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{begin}{count}: {why}")?;
+            begin = "; ";
+        }
+        f.write_str(")")
     }
 }
 
@@ -201,8 +275,23 @@ impl fmt::Display for QueuePairs {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
 pub enum AnnouncementRefusal {
     /// It comes from another address than the switch expects.
-    #[error("another address than the service names")]
-    Address,
+    #[error("it is at {}, and the service expects {}", found.to_ip(), expected.to_ip())]
+    Address {
+        /// Where it is.
+        found: Address,
+        /// Where the service says that it is.
+        expected: Address,
+    },
+    /// A server of the same number is known and announces itself.
+    #[error(
+        "another server of this number, at {known}, serves already and this one is at {found}: expected each to have its own, by --server"
+    )]
+    Another {
+        /// The one that serves.
+        known: MacAddress,
+        /// The other.
+        found: MacAddress,
+    },
     /// It is of the other IP version.
     #[error("another IP version than the switch's address on that port")]
     Version,

@@ -4,6 +4,10 @@
 //! out. `twinpath memory-server` gives it a network interface. Who executes requests is an [`Endpoint`]:
 //! the [`Responder`] in software, or a network card.
 
+mod switches;
+
+pub use switches::{Switch, SwitchEvent};
+
 use crate::counters::counters;
 use crate::endpoint::{BoxedError, Endpoint};
 use crate::registration::{
@@ -11,6 +15,7 @@ use crate::registration::{
 };
 use crate::responder::{self, Access, Region, Responder};
 use std::time::Duration;
+use switches::Switches;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::wire::roce::Path;
 use twinpath_core::{Frame, Instant, Pools};
@@ -41,6 +46,8 @@ counters! {
     restores_refused,
     /// Queue pairs that could not begin the life that was asked for.
     restores_failed,
+    /// Queue pairs that another switch has taken from the one that had them.
+    restores_taken,
     /// Registration messages that were changed on their way or make no sense.
     bad_messages,
     /// Frames that are neither about registration nor RoCE.
@@ -57,8 +64,11 @@ struct Life {
 /// A server.
 pub struct MemoryServer<E = Responder> {
     memory: Memory,
+    /// The most payload of a packet at the start.
+    most_mtu: u16,
     endpoint: E,
     lives: Vec<Option<Life>>,
+    switches: Switches,
     /// The last queue pair that could not begin a life, and why, until somebody takes it.
     failure: Option<(u16, BoxedError)>,
     /// What is to be said to whom, at most one message for each queue pair.
@@ -108,6 +118,8 @@ impl<E: Endpoint> MemoryServer<E> {
     pub fn with_endpoint(endpoint: E, memory: Memory, now: Instant) -> Self {
         Self {
             lives: vec![None; memory.queue_pairs.into()],
+            switches: Switches::default(),
+            most_mtu: memory.mtu,
             memory,
             endpoint,
             failure: None,
@@ -132,6 +144,26 @@ impl<E: Endpoint> MemoryServer<E> {
     /// The same, to change.
     pub fn endpoint_mut(&mut self) -> &mut E {
         &mut self.endpoint
+    }
+
+    /// The link carries packets of RDMA with so much payload now. More than at the start is not announced:
+    /// queue pairs began with that.
+    pub fn set_mtu(&mut self, mtu: u16, now: Instant) {
+        let mtu = mtu.min(self.most_mtu);
+        if mtu != self.memory.mtu {
+            self.memory.mtu = mtu;
+            self.announce_soon(now);
+        }
+    }
+
+    fn announce_soon(&mut self, now: Instant) {
+        let soon = now + SHORTEST_INTERVAL;
+        self.next_announcement = self.next_announcement.min(soon);
+    }
+
+    /// Which switches came since this was called last.
+    pub fn take_switch_events(&mut self) -> Vec<SwitchEvent> {
+        self.switches.take_events()
     }
 
     /// The last queue pair that could not begin a life, and why; it is told once.
@@ -167,8 +199,7 @@ impl<E: Endpoint> MemoryServer<E> {
         let is_ours = asked.server == self.memory.server;
         if is_ours && asked.incarnation != self.memory.incarnation {
             // Who asks does not know that this is another run.
-            let soon = now + SHORTEST_INTERVAL;
-            self.next_announcement = self.next_announcement.min(soon);
+            self.announce_soon(now);
         }
         let index = usize::from(asked.index);
         let is_ours = is_ours && asked.incarnation == self.memory.incarnation;
@@ -193,7 +224,7 @@ impl<E: Endpoint> MemoryServer<E> {
                     .restore(asked.index, path, asked.qpn, asked.psn)
                 {
                     Ok(qpn) => {
-                        self.counters.restores += 1;
+                        self.begun(asked, index);
                         qpn
                     }
                     Err(why) => {
@@ -215,6 +246,15 @@ impl<E: Endpoint> MemoryServer<E> {
         };
         self.answers.retain(|(_, other)| other.index != asked.index);
         self.answers.push((asked.mac, answer));
+    }
+
+    fn begun(&mut self, asked: &Restore, index: usize) {
+        let former = self.lives[index].map(|life| life.asked);
+        let is_taken =
+            former.is_some_and(|former| (former.mac, former.ip) != (asked.mac, asked.ip));
+        self.counters.restores += 1;
+        self.counters.restores_taken += u64::from(is_taken);
+        self.switches.begun(asked, former.as_ref());
     }
 
     fn path_to(&self, asked: &Restore) -> Path {

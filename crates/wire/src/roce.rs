@@ -42,6 +42,8 @@ pub const NUMBER_BITS: u32 = 24;
 pub const MAX_NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 
 const SOLICITED: u8 = 0x80;
+/// The path is the one that it has been since the start: what cards say that have no other, and expect.
+const MIGRATED: u8 = 0x40;
 const PAD_SHIFT: u32 = 4;
 const VERSION_MASK: u8 = 0x0f;
 const ACK_REQUEST: u8 = 0x80;
@@ -332,7 +334,7 @@ impl Header {
         let (bth, rest) = out.split_at_mut(BTH_BYTES);
         let ack_request = u32::from(self.ack_request) << 31;
         bth[0] = self.opcode.0;
-        bth[1] = u8::from(self.solicited) << 7 | (pad as u8) << PAD_SHIFT;
+        bth[1] = u8::from(self.solicited) << 7 | MIGRATED | (pad as u8) << PAD_SHIFT;
         bth[2..4].copy_from_slice(&self.partition.to_be_bytes());
         bth[4..8].copy_from_slice(&self.destination_qp.to_be_bytes());
         bth[8..].copy_from_slice(&(ack_request | self.psn.number()).to_be_bytes());

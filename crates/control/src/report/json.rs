@@ -163,6 +163,7 @@
 //! | `split.servers[].share_per_mille` | ‰ | the share of its flows that it takes, less while its link is busy |
 //! | `split.servers[].rate_bps` | bit/s | what its link carried when it was last looked at |
 //! | `split.servers[].last_error` | | what went wrong last, in words, or null |
+//! | `split.servers[].last_error_age_ms` | ms | how long ago that was, or null |
 //! | `split.servers[].counters.<name>` | | everything it counted, by name |
 //! | `split.servers[].queue_pairs[]` | | each of its queue pairs; the process itself has none |
 //! | `split.servers[].queue_pairs[].number` | | its number at the server |

@@ -652,6 +652,7 @@ mod tests {
                     share_per_mille: 823,
                     rate_bps: 824,
                     last_error: None,
+                    last_error_age_ms: None,
                     counters: [("writes".to_owned(), 825)].into(),
                     queue_pairs: vec![QueuePairFigures {
                         reads: 826,

@@ -1,5 +1,6 @@
 //! Packets that were split, and the memory servers, as the report has them.
 
+use super::units;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use twinpath_remote::fast::Counters as SplitCounts;
@@ -28,6 +29,9 @@ pub struct MemoryServerFigures {
     pub rate_bps: u64,
     /// What went wrong last, in words.
     pub last_error: Option<String>,
+    /// How long ago that was, in milliseconds.
+    #[serde(default)]
+    pub last_error_age_ms: Option<u64>,
     /// All that was counted of it, by name.
     pub counters: BTreeMap<String, u64>,
     /// Its queue pairs; memory of the process itself has none.
@@ -79,8 +83,10 @@ impl MemoryServerFigures {
     fn add(&mut self, other: &Self) {
         self.is_up |= other.is_up;
         self.share_per_mille = self.share_per_mille.min(other.share_per_mille);
-        if self.last_error.is_none() {
+        let age = |of: &Self| of.last_error_age_ms.unwrap_or(u64::MAX);
+        if self.last_error.is_none() || other.last_error.is_some() && age(other) < age(self) {
             self.last_error.clone_from(&other.last_error);
+            self.last_error_age_ms = other.last_error_age_ms;
         }
         self.rate_bps = self.rate_bps.saturating_add(other.rate_bps);
         for (name, count) in &other.counters {
@@ -106,6 +112,15 @@ impl MemoryServerFigures {
             true => 0,
             false => self.counter("reads").saturating_sub(ended),
         }
+    }
+
+    /// What went wrong last, and how long ago.
+    pub fn last_error_told(&self) -> Option<String> {
+        let error = self.last_error.as_ref()?;
+        Some(match self.last_error_age_ms {
+            Some(age) => format!("{error} ({} s ago)", units::count(age / 1000)),
+            None => error.clone(),
+        })
     }
 
     /// A counter by its name; 0 if there is none.

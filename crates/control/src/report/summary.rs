@@ -362,21 +362,26 @@ fn split(split: &SplitFigures) -> Vec<String> {
     ];
     let whole = [
         ("small", c.whole_small),
-        (
-            "unsuited",
-            sum(&[c.whole_unsuited, c.whole_class, c.whole_chain]),
-        ),
-        ("no slot", sum(&[c.whole_no_slot, c.whole_no_buffer])),
-        ("no server", sum(&[c.whole_no_server, c.whole_down])),
-        (
-            "no room",
-            sum(&[c.whole_window, c.whole_no_memory, c.whole_too_long]),
-        ),
+        ("unsuited", c.whole_unsuited),
+        ("class", c.whole_class),
+        ("chain", c.whole_chain),
+        ("too long", c.whole_too_long),
+        ("no server", c.whole_no_server),
+        ("queue pair down", c.whole_down),
+        ("window full", c.whole_window),
+        ("no memory", c.whole_no_memory),
+        ("no slot", c.whole_no_slot),
+        ("no buffer", c.whole_no_buffer),
     ];
+    let whole: Vec<_> = whole.into_iter().filter(|(_, n)| *n > 0).collect();
+    let whole = match whole.is_empty() {
+        true => "none".to_owned(),
+        false => counts(&whole),
+    };
     let (packets, bytes) = (units::count(c.packets), units::bytes(c.bytes));
     let mut lines = vec![
         line("split", &format!("{packets} ({bytes}): {}", counts(&ends))),
-        line("whole", &counts(&whole)),
+        line("whole", &whole),
     ];
     lines.extend(split.servers.iter().take(MAX_SERVERS).map(memory_server));
     if split.servers.len() > MAX_SERVERS {

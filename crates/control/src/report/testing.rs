@@ -133,6 +133,7 @@ pub fn split() -> SplitFigures {
         share_per_mille: 375,
         rate_bps: 40_000_000_000,
         last_error: last_error.map(str::to_owned),
+        last_error_age_ms: last_error.map(|_| 1_500),
         counters: counters(&[("writes", 2_400_000), ("writes_lost", 7)]),
         queue_pairs: vec![pair(0, None), pair(1, last_error)],
     };

@@ -128,10 +128,7 @@ fn checked_device(
 ) -> Result<PortDevice, Misplaced> {
     let (span, device) = (written.span(), written.into_inner());
     let name = &device.device;
-    if !may_be_interface(name) {
-        let message = format!(
-            "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters without / and :"
-        );
+    if let Err(message) = check_device(name) {
         return Err((span, message));
     }
     if let Some(mtu) = device.mtu.filter(|mtu| *mtu < MIN_MTU) {
@@ -150,6 +147,16 @@ fn checked_device(
             format!("{name} is another port already: expected an interface for each"),
         )),
         false => Ok(device),
+    }
+}
+
+/// Refuses what no interface is called.
+pub(super) fn check_device(name: &str) -> Result<(), String> {
+    match may_be_interface(name) {
+        true => Ok(()),
+        false => Err(format!(
+            "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters without / and :"
+        )),
     }
 }
 

@@ -13,6 +13,7 @@
 //! ```
 //! Without servers payloads wait in memory of this process.
 
+use super::devices::check_device;
 use super::port_address::PortAddress;
 use super::sections::{count, positive};
 use super::{Instance, Misplaced, PortDevice, PortDriver, Service};
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use toml::Spanned;
 use twinpath_classify::Prefix;
+use twinpath_core::wire::unicast::check_host;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_nf::duration::Human;
 use twinpath_nf::firewall::rule::{Ports, Protocol};
@@ -45,6 +47,12 @@ const MOST_CLASSES: usize = 32;
 const LEAST_REQUESTS: usize = 4;
 /// Bytes of the longest packet.
 const LONGEST_PACKET: u32 = 65_535;
+/// The shortest time in which a server may answer: what is shorter asks again and again in vain.
+const SHORTEST_REQUEST: Duration = Duration::from_micros(10);
+/// The longest time for which others may wait for a payload.
+const LONGEST_READ: Duration = Duration::from_secs(10);
+/// Letters of a server's name at most.
+const MOST_NAME: usize = 64;
 /// The shortest time between two looks at links.
 const SHORTEST_INTERVAL: Duration = Duration::from_micros(100);
 /// Numbers of servers fit the numbers of their queue pairs.
@@ -93,10 +101,12 @@ pub struct Split {
     #[serde(deserialize_with = "count::<_, MOST_REQUESTS>")]
     #[schemars(range(min = 1, max = MOST_REQUESTS))]
     pub requests: usize,
-    /// How long a server may say nothing before it is asked again; after four times a queue pair begins
-    /// anew.
+    /// How long a server may say nothing before it is asked again: for the first time, then twice as long
+    /// each time. A server in software that rests for longer costs nothing until `read_timeout` ends.
     pub request_timeout: Human,
-    /// How long a payload may take from when it is asked for; then its packet is lost.
+    /// How long a payload may take from when it is asked for; then its packet is lost. After half of it
+    /// without a word of the server payloads that it may not have are given up, and after all of it a queue
+    /// pair begins anew.
     pub read_timeout: Human,
     /// When servers whose links are busy are left alone.
     pub back_off: BackOff,
@@ -158,8 +168,8 @@ pub struct MemoryServer {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackOff {
-    /// How.
-    pub mode: BackOffMode,
+    /// How. Expected where anything else is said of it.
+    pub mode: Option<BackOffMode>,
     /// A link that carries more is left alone, in bits a second. Of several shards each looks at what
     /// itself sends, and has its part of this and of the hysteresis.
     #[serde(deserialize_with = "positive")]
@@ -194,7 +204,7 @@ impl Default for Split {
         Self {
             threshold_bytes: stage.threshold_bytes as u32,
             header_slots: 8192,
-            header_timeout: Human(stage.header_timeout),
+            header_timeout: Human(Duration::from_millis(500)),
             followers: stage.followers,
             never: Vec::new(),
             store: Store::default(),
@@ -203,7 +213,7 @@ impl Default for Split {
             ring_payloads: MAX_RECORDS,
             requests: 256,
             request_timeout: Human(Duration::from_millis(1)),
-            read_timeout: Human(Duration::from_millis(20)),
+            read_timeout: Human(Duration::from_millis(200)),
             back_off: BackOff::default(),
             shard: Shard::ONLY,
         }
@@ -224,12 +234,64 @@ impl Default for BackOff {
             ..
         } = back_off::Config::PAPER;
         Self {
-            mode: BackOffMode::default(),
+            mode: None,
             threshold_bps,
             hysteresis_bps: None,
             interval: Human(interval),
             latency: None,
         }
+    }
+}
+
+impl MemoryServer {
+    /// What is said of it alone.
+    fn check(&self) -> Result<(), String> {
+        let Self {
+            name,
+            device,
+            own_address: Text(own),
+            address,
+            ..
+        } = self;
+        let is_name = !name.trim().is_empty()
+            && name.chars().count() <= MOST_NAME
+            && !name.chars().any(char::is_control);
+        if !is_name {
+            return Err(format!(
+                "name = {name:?}: expected 1 to {MOST_NAME} characters that can be seen"
+            ));
+        }
+        check_device(device)?;
+        if device == "lo" {
+            return Err(
+                "device = \"lo\": expected an interface that leads to a memory server; for memory of this host leave servers away"
+                    .into(),
+            );
+        }
+        address.map_or(Ok(()), |Text(address)| check_peer(address, *own))
+    }
+}
+
+/// Whether a server may have an address, on a link on which the switch has another.
+fn check_peer(address: Address, own: PortAddress) -> Result<(), String> {
+    if address.is_v4() != own.address.is_v4() {
+        return Err(format!(
+            "{address} and {} are of two IP versions: expected one",
+            own.address
+        ));
+    }
+    check_host(address).map_err(|why| format!("address = \"{address}\": {why}"))?;
+    if address == own.address {
+        return Err(format!(
+            "address = \"{address}\": expected the server's, and own_address is the switch's"
+        ));
+    }
+    let network = Prefix::covering(own.address, own.prefix_bits);
+    match (network.network()..=network.last()).contains(&address) {
+        true => Ok(()),
+        false => Err(format!(
+            "address = \"{address}\": expected one of {network}, as own_address has it: servers are on the link"
+        )),
     }
 }
 
@@ -260,6 +322,12 @@ impl BackOff {
             latency,
             ..
         } = self;
+        if self.mode.is_none() && *self != Self::default() {
+            return Err(
+                "back_off without mode: expected mode = \"on_off\" or \"proportional\", or \"off\""
+                    .into(),
+            );
+        }
         let hysteresis_bps = self.hysteresis_bps();
         if hysteresis_bps >= *threshold_bps {
             return Err(format!(
@@ -286,7 +354,7 @@ impl BackOff {
     }
 
     fn config(&self) -> Option<back_off::Config> {
-        let mode = match self.mode {
+        let mode = match self.mode.unwrap_or_default() {
             BackOffMode::Off => return None,
             BackOffMode::OnOff => back_off::Mode::OnOff,
             BackOffMode::Proportional => back_off::Mode::Proportional,
@@ -385,6 +453,9 @@ impl Split {
                 server.number
             ));
         }
+        if let Err(message) = server.check() {
+            return wrong(message);
+        }
         if devices.iter().any(|device| device.device == server.device) {
             return wrong(format!(
                 "{} is a port of the service: expected an interface that leads to memory servers alone",
@@ -412,16 +483,22 @@ impl Split {
                 ));
             }
         }
-        let own = server.own_address.0.address;
-        match server.address {
-            Some(Text(address)) if address.is_v4() != own.is_v4() => wrong(format!(
-                "{address} and {own} are of two IP versions: expected one"
-            )),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn check(&self, context: &SplitContext<'_>) -> Result<(), String> {
+        if self.never.contains(&Class::default()) {
+            return Err(
+                "never has a class without anything in it, which is all traffic: expected protocol, ports, addresses or dscp, or no [split]"
+                    .into(),
+            );
+        }
+        if !self.servers.is_empty() && self.store != Store::default() {
+            return Err(
+                "store goes with payloads that wait in memory of this process: expected none beside servers"
+                    .into(),
+            );
+        }
         if self.servers.len() > MAX_SERVERS {
             return Err(format!(
                 "{} servers: expected at most {MAX_SERVERS}",
@@ -469,8 +546,15 @@ impl Split {
             ));
         }
         let (asked, late) = (self.request_timeout, self.read_timeout);
-        if asked.duration().is_zero() {
-            return Err("request_timeout = \"0s\": expected more than no time".into());
+        if asked.duration() < SHORTEST_REQUEST {
+            return Err(format!(
+                "request_timeout = \"{asked}\": expected at least {SHORTEST_REQUEST:?}, in which a server may answer"
+            ));
+        }
+        if late.duration() > LONGEST_READ {
+            return Err(format!(
+                "read_timeout = \"{late}\": expected at most {LONGEST_READ:?}, for which packets of a flow wait for one"
+            ));
         }
         if late.duration() <= asked.duration() {
             return Err(format!(
@@ -649,6 +733,57 @@ mod tests {
                 "folder/edge.toml:10:15: ",
             ),
             (
+                &server(
+                    "a",
+                    &FIRST.replace("10.9.0.1/24\"", "10.9.0.1/24\"\naddress = \"10.9.0.1\""),
+                ),
+                "folder/edge.toml:6:1: address = \"10.9.0.1\": expected the server's",
+            ),
+            (
+                &server("a", &format!("{FIRST}address = \"10.8.0.1\"\n")),
+                "folder/edge.toml:6:1: address = \"10.8.0.1\": expected one of 10.9.0.0/24",
+            ),
+            (
+                &server("a", &format!("{FIRST}address = \"239.0.0.1\"\n")),
+                "folder/edge.toml:6:1: address = \"239.0.0.1\": ",
+            ),
+            (
+                &server("", FIRST),
+                "folder/edge.toml:6:1: name = \"\": expected 1 to 64 characters",
+            ),
+            (
+                &server("a\\u001b[2J", FIRST),
+                "folder/edge.toml:6:1: name = \"a\\u{1b}[2J\": expected",
+            ),
+            (
+                &server("a", FIRST).replace("eth2", "a-name-of-17-char"),
+                "folder/edge.toml:6:1: device \"a-name-of-17-char\": expected the name",
+            ),
+            (
+                &server("a", FIRST).replace("eth2", "lo"),
+                "folder/edge.toml:6:1: device = \"lo\": expected an interface",
+            ),
+            (
+                &format!("store = {{ payloads = 16 }}\n{}", server("a", FIRST)),
+                "folder/edge.toml:5:1: store goes with payloads that wait in memory of this process",
+            ),
+            (
+                "never = [{}]\n",
+                "folder/edge.toml:5:1: never has a class without anything in it",
+            ),
+            (
+                &format!("request_timeout = \"1us\"\n{}", server("a", FIRST)),
+                "folder/edge.toml:5:1: request_timeout = \"1us\": expected at least 10µs",
+            ),
+            (
+                &format!("read_timeout = \"11s\"\n{}", server("a", FIRST)),
+                "folder/edge.toml:5:1: read_timeout = \"11s\": expected at most 10s",
+            ),
+            (
+                "back_off = { threshold_bps = 1000 }\n",
+                "folder/edge.toml:5:1: back_off without mode: expected mode = ",
+            ),
+            (
                 &format!("{}{}", server("a", FIRST), server("a", FIRST)),
                 "folder/edge.toml:11:1: two servers are called a",
             ),
@@ -692,26 +827,26 @@ mod tests {
             ),
             (
                 &format!("request_timeout = \"0s\"\n{}", server("a", FIRST)),
-                "folder/edge.toml:5:1: request_timeout = \"0s\": expected more",
+                "folder/edge.toml:5:1: request_timeout = \"0s\": expected at least 10µs",
             ),
             (
                 &format!("read_timeout = \"1ms\"\n{}", server("a", FIRST)),
                 "folder/edge.toml:5:1: read_timeout = \"1ms\" and request_timeout = \"1ms\": expected",
             ),
             (
-                "back_off = { threshold_bps = 1000, hysteresis_bps = 1000 }\n",
+                "back_off = { mode = \"on_off\", threshold_bps = 1000, hysteresis_bps = 1000 }\n",
                 "folder/edge.toml:5:1: back_off.hysteresis_bps = 1000: expected less than threshold_bps, which is 1000",
             ),
             (
-                "back_off = { interval = \"0s\" }\n",
+                "back_off = { mode = \"on_off\", interval = \"0s\" }\n",
                 "folder/edge.toml:5:1: back_off.interval = \"0s\": expected at least 100µs",
             ),
             (
-                "back_off = { latency = \"0s\" }\n",
+                "back_off = { mode = \"on_off\", latency = \"0s\" }\n",
                 "folder/edge.toml:5:1: back_off.latency = \"0s\": expected more",
             ),
             (
-                "back_off = { interval = \"10ms\", latency = \"10ms\" }\n",
+                "back_off = { mode = \"on_off\", interval = \"10ms\", latency = \"10ms\" }\n",
                 "folder/edge.toml:5:1: back_off.latency = \"10ms\": expected less than interval, which is \"10ms\"",
             ),
         ];

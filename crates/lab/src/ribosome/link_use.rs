@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::{Frame, Instant, Pools, Ticket};
-use twinpath_remote::payloads::QueuePairStatus;
+use twinpath_remote::payloads::{Losses, QueuePairStatus};
 use twinpath_remote::{Handle, Output, PayloadMemory, Refusal, Requester};
 
 /// A requester beside other traffic, whose octets a switch's counter of the port has as well.
@@ -87,8 +87,8 @@ impl PayloadMemory for SharedLink {
         self.requester.is_up()
     }
 
-    fn is_known(&self) -> bool {
-        self.requester.is_known()
+    fn losses(&self) -> Losses {
+        self.requester.losses()
     }
 
     fn set_link(&mut self, mac: MacAddress, mtu: usize) {

@@ -21,6 +21,7 @@ fn server(figures: ServerFigures) -> MemoryServerFigures {
         share_per_mille: figures.share_per_mille,
         rate_bps: figures.rate_bps,
         last_error: figures.last_error,
+        last_error_age_ms: figures.last_error_age.map(|age| age.as_millis() as u64),
         counters: counters
             .map(|(name, count)| (name.to_owned(), count))
             .collect(),

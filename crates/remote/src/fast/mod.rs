@@ -27,11 +27,12 @@ mod splitting;
 
 pub use classes::Class;
 pub use counters::Counters;
+pub use servers::BACK_OFFS;
 
 use crate::back_off::{self, BackOff};
 use crate::handle::{Handle, LEAST_PAYLOAD_BYTES};
 use crate::header_slots::HeaderSlots;
-use crate::payloads::{self, Event, PayloadMemory, QueuePairStatus};
+use crate::payloads::{self, Event, Losses, PayloadMemory, QueuePairStatus};
 use departures::{DepartureNumber, Departures};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -88,8 +89,11 @@ struct Member {
     name: String,
     port: Option<u16>,
     memory: Box<dyn PayloadMemory + Send>,
-    last_error: Option<Event>,
-    is_told_silent: bool,
+    /// What went wrong last, and when.
+    last_error: Option<(Event, Instant)>,
+    /// Of its losses those that were told, and when.
+    losses: Losses,
+    losses_told: Option<Instant>,
     /// How much is still told of it until links are looked at again.
     events_left: u16,
 }
@@ -126,6 +130,8 @@ pub struct ServerFigures {
     pub rate_bps: u64,
     /// What went wrong last, in words.
     pub last_error: Option<String>,
+    /// How long ago that was.
+    pub last_error_age: Option<Duration>,
     /// All that was counted, by name.
     pub counters: Vec<(&'static str, u64)>,
     /// Its queue pairs, by number.
@@ -146,8 +152,8 @@ const MOST_EVENTS: usize = 256;
 /// Most of one server between two looks at the links: somebody on the cable may end a life again and
 /// again.
 const MOST_EVENTS_EACH: u16 = 32;
-/// A server that has not announced itself for so long is told of.
-const LONGEST_SILENCE: Duration = Duration::from_secs(3);
+/// So often it is told at most that a server's payloads are lost.
+const LOSSES_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The stage.
 pub struct SplitStage {
@@ -169,7 +175,8 @@ pub struct SplitStage {
     is_lossless: bool,
     /// Whether somebody may ask for checksums.
     verifies: bool,
-    began: Option<Instant>,
+    /// When time was last told.
+    polled: Instant,
     counters: Counters,
 }
 
@@ -182,7 +189,8 @@ impl SplitStage {
             port: server.port,
             memory: server.memory,
             last_error: None,
-            is_told_silent: false,
+            losses: Losses::default(),
+            losses_told: None,
             events_left: MOST_EVENTS_EACH,
         };
         let most = servers.into_iter().take(back_off::MAX_SERVERS);
@@ -204,7 +212,7 @@ impl SplitStage {
             waiting: 0,
             is_lossless: false,
             verifies: true,
-            began: None,
+            polled: Instant::ZERO,
             counters: Counters::default(),
             config,
         };

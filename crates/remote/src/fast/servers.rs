@@ -1,11 +1,14 @@
 //! The servers' end: frames from them, time, and what is known of them.
 
 use super::{
-    LONGEST_SILENCE, MOST_EVENTS, MOST_EVENTS_EACH, Member, ServerEvent, ServerFigures, SplitStage,
+    LOSSES_INTERVAL, MOST_EVENTS, MOST_EVENTS_EACH, Member, ServerEvent, ServerFigures, SplitStage,
 };
 use crate::back_off;
-use crate::payloads::{self, Event, QueuePairs};
+use crate::payloads::{self, Event};
 use twinpath_core::{Frame, Instant, Pools};
+
+/// How often a server's share of the flows was cut, beside its own counters.
+pub const BACK_OFFS: &str = "back_offs";
 
 impl SplitStage {
     /// A frame came by a port that leads to servers.
@@ -30,6 +33,7 @@ impl SplitStage {
 
     /// Does what time and new room ask for.
     pub fn poll(&mut self, now: Instant, pools: &mut Pools) {
+        self.polled = now;
         for number in 0..self.members.len() {
             let memory = &mut self.members[number].memory;
             memory.poll(now, pools, &mut self.output);
@@ -45,28 +49,32 @@ impl SplitStage {
         self.members.iter().any(|member| member.port.is_some())
     }
 
-    /// Links are looked at, and who has not been heard of for long.
+    /// Links are looked at, and what was lost.
     fn look(&mut self, now: Instant) {
-        let began = *self.began.get_or_insert(now);
-        if now >= self.back_off.deadline() {
-            for (number, member) in self.members.iter_mut().enumerate() {
-                self.back_off.carried(number, member.memory.octets());
-                let fastest_read = member.memory.take_fastest_read();
-                self.back_off.took(number, fastest_read);
-                member.events_left = MOST_EVENTS_EACH;
-            }
-            self.back_off.update(now);
-        }
-        if now.since(began) < LONGEST_SILENCE {
+        if now < self.back_off.deadline() {
             return;
         }
+        for (number, member) in self.members.iter_mut().enumerate() {
+            self.back_off.carried(number, member.memory.octets());
+            let fastest_read = member.memory.take_fastest_read();
+            self.back_off.took(number, fastest_read);
+            member.events_left = MOST_EVENTS_EACH;
+        }
+        self.back_off.update(now);
         for number in 0..self.members.len() {
-            let member = &mut self.members[number];
-            let is_silent = !member.memory.is_known();
-            if is_silent && !std::mem::replace(&mut member.is_told_silent, true) {
-                let known = self.members[number].memory.queue_pair_figures();
-                self.note(number, Event::Silent(QueuePairs::of(&known)));
-            }
+            self.tell_losses(number, now);
+        }
+    }
+
+    /// What was lost is told at once, and then again now and then while more is.
+    fn tell_losses(&mut self, number: usize, now: Instant) {
+        let member = &mut self.members[number];
+        let losses = member.memory.losses();
+        let more = losses.since(member.losses);
+        let is_told = |at: Instant| now < at + LOSSES_INTERVAL;
+        if more.total() > 0 && !member.losses_told.is_some_and(is_told) {
+            (member.losses, member.losses_told) = (losses, Some(now));
+            self.note(number, Event::Lost(more));
         }
     }
 
@@ -122,9 +130,10 @@ impl SplitStage {
 
     fn note(&mut self, server: usize, event: Event) {
         let member = &mut self.members[server];
-        if event.is_error() {
-            let is_told = member.last_error.replace(event) == Some(event);
+        if event.is_error() && !matches!(event, Event::Lost(_)) {
+            let last = member.last_error.replace((event, self.polled));
             // What is said again and again is told once.
+            let is_told = last.is_some_and(|(last, _)| last == event);
             if is_told && matches!(event, Event::AnnouncementRefused(..)) {
                 return;
             }
@@ -146,7 +155,8 @@ impl SplitStage {
             share_per_mille: u64::from(self.back_off.share(number)) * 1000
                 / u64::from(back_off::WHOLE),
             rate_bps: self.back_off.rate_bps(number),
-            last_error: member.last_error.map(|event| event.to_string()),
+            last_error: member.last_error.map(|(event, _)| event.to_string()),
+            last_error_age: member.last_error.map(|(_, at)| self.polled.since(at)),
             counters: self.counters_of(number),
             queue_pairs: member.memory.queue_pair_figures(),
         };
@@ -156,7 +166,7 @@ impl SplitStage {
     /// What was counted of a server: its own counters, and how often its share of the flows was cut.
     fn counters_of(&self, server: usize) -> Vec<(&'static str, u64)> {
         let mut counters = self.members[server].memory.named_counters();
-        counters.push(("back_offs", self.back_off.cuts(server)));
+        counters.push((BACK_OFFS, self.back_off.cuts(server)));
         counters
     }
 

@@ -9,15 +9,17 @@
 //! |---|---|
 //! | NAK "sequence": a request was lost | WRITEs from there on are lost; each leaves an empty WRITE in its place, so that no number is ever used for two things, and READs are asked again |
 //! | an answer to a later request: an answer was lost | READs without an answer are asked again |
-//! | nothing for [`Config::timeout`] | READs and empty WRITEs are asked again, or an empty WRITE is added: its acknowledgement, or a NAK, tells what the server has |
-//! | nothing again | what is not known to be written is given up, and an empty WRITE is in its place |
-//! | nothing [`Config::attempts`] times; any other NAK | the queue pair begins a new life: another epoch, other numbers |
+//! | nothing for [`Config::timeout`], then for twice as long, and so on | READs and empty WRITEs are asked again, or an empty WRITE is added: its acknowledgement, or a NAK, tells what the server has |
+//! | nothing for half of [`Config::read_timeout`] | what is not known to be written is given up, and an empty WRITE is in its place |
+//! | nothing for all of it; any NAK but "sequence" | the queue pair begins a new life: another epoch, other numbers |
 //! | the same in a life in which the server has served nothing | the next one waits, twice as long each time, up to a second |
 //! | NAK "receiver not ready" | as "sequence", after the time that it says |
 //! | answers to a former life, or to no request | counted; a late NAK disables nothing |
 //! | the server announces another incarnation | all payloads are lost, all queue pairs begin new lives |
+//! | another server announces itself under the same number | it is refused while the first one announces itself |
+//! | no announcement for [`LONGEST_SILENCE`] | the server takes no payloads until there is one again: its flows are others' |
 //!
-//! The paper has the second last but one alone, by a loop of one second. Payloads that a server has
+//! Of these the paper has one, that a queue pair in error begins a new life, by a loop of one second. Payloads that a server has
 //! outlive a queue pair's life, and READs that were under way are asked again in the next one.
 //!
 //! Why a READ never yields other bytes than were written: a payload's place is not used again while it is
@@ -34,13 +36,14 @@ pub use shard::{Receiver, Shard};
 
 use crate::handle::{Handle, Sequence, front_bytes, header_info, stored_bytes};
 use crate::payloads::{
-    AnnouncementRefusal, Event, Lost, Output, PayloadMemory, QueuePairStatus, QueuePairs, Refusal,
-    Returned,
+    AnnouncementRefusal, Event, Losses, Lost, Output, PayloadMemory, QueuePairStatus, QueuePairs,
+    Refusal, Returned,
 };
 use crate::registration::{self, MAX_FRAME_BYTES, Memory, Message, Restore};
 use crate::ring::{MAX_RECORDS, Ring};
 use crate::server::Draws;
 use queue_pair::{QueuePair, Read};
+use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, RocePacket, is_roce};
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
@@ -72,11 +75,9 @@ pub struct Config {
     pub records: usize,
     /// Every so many WRITEs an acknowledgement is asked for.
     pub ack_every: u32,
-    /// How long nothing may come before something is done about it.
+    /// How long nothing may come before something is done about it, for the first time.
     pub timeout: Duration,
-    /// How often that may happen in a row.
-    pub attempts: u32,
-    /// How long a payload may take from the READ to its arrival.
+    /// How long a payload may take from the READ to its arrival, and a queue pair may say nothing.
     pub read_timeout: Duration,
     /// What nobody outside knows: sequence numbers are drawn from it, and from what follows.
     pub seed: u64,
@@ -102,14 +103,15 @@ impl Config {
             records: MAX_RECORDS,
             ack_every: 8,
             timeout: Duration::from_millis(1),
-            attempts: 4,
-            read_timeout: Duration::from_millis(20),
+            read_timeout: Duration::from_millis(200),
             seed,
             life: 0,
         }
     }
 }
 
+/// A server announces itself every second. After so long without it, it is taken for dead.
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(3);
 /// The most queue pairs of a requester, so that a number holds an index, a server and an epoch.
 pub const MAX_QUEUE_PAIRS: u16 = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 10;
@@ -126,6 +128,21 @@ struct Peer {
     share: u64,
 }
 
+impl Peer {
+    /// Whether an announcement is this one's, with another MTU at most.
+    fn is(&self, memory: &Memory) -> bool {
+        let same = Memory {
+            mtu: self.memory.mtu,
+            ..*memory
+        };
+        same == self.memory
+    }
+}
+
+/// Servers that were taken for this one before, and are not taken again while it is there: two that have one
+/// number would take each other's place with each announcement.
+const FORMER: usize = 4;
+
 /// A memory server, as the switch sees it.
 pub struct Requester {
     config: Config,
@@ -133,6 +150,14 @@ pub struct Requester {
     life: u32,
     draws: Draws,
     peer: Option<Peer>,
+    /// Incarnations that others have taken the place of.
+    former: VecDeque<u32>,
+    /// When the server last announced itself; before that, since when it is waited for.
+    heard: Option<Instant>,
+    /// Whether that is too long ago.
+    is_silent: bool,
+    /// Whether all its queue pairs take payloads, and that was told.
+    is_told_up: bool,
     queue_pairs: Vec<QueuePair>,
     /// Those of the queue pairs.
     rings: Vec<Ring>,
@@ -231,6 +256,10 @@ impl Requester {
             queue_pairs: (0..queue_pairs).map(queue_pair).collect(),
             life: draws.next() as u32,
             peer: None,
+            former: VecDeque::with_capacity(FORMER),
+            heard: None,
+            is_silent: false,
+            is_told_up: false,
             rings: (0..queue_pairs)
                 .map(|_| Ring::new(0, 0, config.records, Sequence::new(draws.next() as u32)))
                 .collect(),
@@ -271,34 +300,88 @@ impl Requester {
                     true => &mut self.counters.lives,
                     false => &mut self.counters.stale,
                 } += 1;
-                output
-                    .events
-                    .extend(has_begun.then_some(Event::Up(answer.index)));
+                self.tell_if_up(output);
             }
             _ => return false,
         }
         true
     }
 
+    /// All queue pairs of this requester, for people.
+    fn all_queue_pairs(&self) -> QueuePairs {
+        QueuePairs::of(&self.queue_pair_figures())
+    }
+
+    /// Told once for all queue pairs that are used.
+    fn tell_if_up(&mut self, output: &mut Output) {
+        let used = self.used();
+        let are_all_up = used > 0 && self.queue_pairs[..used].iter().all(QueuePair::is_ready);
+        if are_all_up && !std::mem::replace(&mut self.is_told_up, true) {
+            let known = self.queue_pair_figures();
+            let whose = QueuePairs::of(&known[..used]);
+            output.events.push(Event::Up(whose));
+        }
+    }
+
+    /// Whether any queue pair takes payloads, as far as that one knows.
+    fn has_ready(&self) -> bool {
+        let mut used = self.queue_pairs[..self.used()].iter();
+        used.any(QueuePair::is_ready)
+    }
+
+    /// How many queue pairs the server has for this requester.
+    fn used(&self) -> usize {
+        let peer = self.peer.as_ref();
+        peer.map_or(0, |peer| usize::from(self.queue_pairs_of(&peer.memory)))
+    }
+
     fn announced(&mut self, memory: &Memory, now: Instant, output: &mut Output) {
-        if self
-            .peer
-            .as_ref()
-            .is_some_and(|peer| peer.memory == *memory)
-        {
+        let is_missed = self.is_silent && self.has_ready();
+        if let Some(peer) = self.peer.as_mut().filter(|peer| peer.is(memory)) {
+            peer.memory.mtu = memory.mtu;
+            peer.mtu = stored_in(memory, &self.config);
+            self.is_heard(now);
+            output.events.extend(is_missed.then_some(Event::Heard));
             return;
         }
-        let peer = match self.peer_of(memory) {
-            Ok(peer) => peer,
+        let peer = self.peer_of(memory);
+        match peer.and_then(|peer| self.may_replace(memory).map(|()| peer)) {
+            Ok(peer) => self.replace_peer(peer, now, output),
             Err(why) => {
                 self.counters.announcements_refused += 1;
-                let whose = QueuePairs::of(&self.queue_pair_figures());
+                let whose = self.all_queue_pairs();
                 output.events.push(Event::AnnouncementRefused(whose, why));
-                return;
             }
+        }
+    }
+
+    fn is_heard(&mut self, now: Instant) {
+        self.heard = Some(now);
+        self.is_silent = false;
+    }
+
+    /// Whether a server may take the place of the one that is known: where that was, and while it is silent.
+    fn may_replace(&self, memory: &Memory) -> Result<(), AnnouncementRefusal> {
+        let Some(known) = self.peer.as_ref().filter(|_| !self.is_silent) else {
+            return Ok(());
         };
+        let known = &known.memory;
+        let is_new_run = memory.incarnation != known.incarnation
+            && !self.former.contains(&memory.incarnation)
+            && memory.mac == known.mac;
+        let refusal = AnnouncementRefusal::Another {
+            known: known.mac,
+            found: memory.mac,
+        };
+        is_new_run.then_some(()).ok_or(refusal)
+    }
+
+    fn replace_peer(&mut self, peer: Peer, now: Instant, output: &mut Output) {
         self.counters.incarnations += 1;
         output.events.push(Event::Announced);
+        self.is_heard(now);
+        self.is_told_up = false;
+        let memory = &peer.memory;
         let used = self.queue_pairs_of(memory);
         for (own, ring) in (0..).zip(&mut self.rings) {
             let index = u64::from(self.config.shard.index(own));
@@ -311,7 +394,27 @@ impl Requester {
             let lost = queue_pair.forget(now);
             lost.for_each(|header| lose(&mut self.counters, output, header, Lost::Server));
         }
-        self.peer = Some(peer);
+        if let Some(former) = self.peer.replace(peer) {
+            self.former.truncate(FORMER - 1);
+            self.former.push_front(former.memory.incarnation);
+        }
+    }
+
+    /// Looks whether the server has been silent for too long.
+    fn note_silence(&mut self, now: Instant, output: &mut Output) {
+        let heard = *self.heard.get_or_insert(now);
+        if self.is_silent || now.since(heard) < LONGEST_SILENCE {
+            return;
+        }
+        self.is_silent = true;
+        let whose = self.all_queue_pairs();
+        match self.peer {
+            Some(_) if self.has_ready() => output.events.push(Event::Gone(whose)),
+            // Why its queue pairs are down, or why nobody is known, was told.
+            Some(_) => {}
+            None if self.counters.announcements_refused > 0 => {}
+            None => output.events.push(Event::Silent(whose)),
+        }
     }
 
     /// How many queue pairs of a server all shards use together.
@@ -330,8 +433,9 @@ impl Requester {
     /// What the server says, if it is of use.
     fn peer_of(&self, memory: &Memory) -> Result<Peer, AnnouncementRefusal> {
         const SHARE_STEP: u64 = 64;
-        if self.config.expected.is_some_and(|known| known != memory.ip) {
-            return Err(AnnouncementRefusal::Address);
+        if let Some(expected) = self.config.expected.filter(|&known| known != memory.ip) {
+            let found = memory.ip;
+            return Err(AnnouncementRefusal::Address { found, expected });
         }
         if memory.ip.is_v4() != self.config.ip.is_v4() {
             return Err(AnnouncementRefusal::Version);
@@ -604,10 +708,8 @@ impl PayloadMemory for Requester {
     }
 
     fn poll(&mut self, now: Instant, pools: &mut Pools, output: &mut Output) {
-        let used = match &self.peer {
-            Some(peer) => usize::from(self.queue_pairs_of(&peer.memory)),
-            None => 0,
-        };
+        self.note_silence(now, output);
+        let used = self.used();
         for index in 0..used {
             if self.queue_pairs[index].is_to_be_asked(now) {
                 self.ask(index, now, pools, output);
@@ -625,25 +727,34 @@ impl PayloadMemory for Requester {
         for queue_pair in &mut self.queue_pairs[..used] {
             queue_pair.poll(&mut context, pools);
         }
+        self.is_told_up &= self.queue_pairs[..used].iter().all(QueuePair::is_ready);
     }
 
     fn deadline(&self) -> Instant {
-        let used = match &self.peer {
-            Some(peer) => usize::from(self.queue_pairs_of(&peer.memory)),
-            None => 0,
-        };
-        let deadlines = self.queue_pairs[..used].iter();
+        let deadlines = self.queue_pairs[..self.used()].iter();
         let deadlines = deadlines.map(|one| one.deadline(&self.config));
-        deadlines.min().unwrap_or(Instant::NEVER)
+        let heard = self.heard.filter(|_| !self.is_silent);
+        let silent = heard.map(|heard| heard + LONGEST_SILENCE);
+        deadlines.chain(silent).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// One that has been silent for too long takes none, whatever its queue pairs think.
+    fn is_up(&self) -> bool {
+        !self.is_silent && self.has_ready()
+    }
+
+    fn losses(&self) -> Losses {
+        Losses {
+            write: self.counters.lost_write,
+            timeout: self.counters.lost_timeout,
+            mismatch: self.counters.lost_mismatch,
+            server: self.counters.lost_server,
+        }
     }
 
     fn protect(&mut self, protection: Duration) {
         let rings = self.rings.iter_mut();
         rings.for_each(|ring| ring.protect(protection));
-    }
-
-    fn is_known(&self) -> bool {
-        self.peer.is_some()
     }
 
     fn set_link(&mut self, mac: MacAddress, mtu: usize) {

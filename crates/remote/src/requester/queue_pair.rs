@@ -32,6 +32,9 @@ enum Request {
     Answered,
     /// An empty WRITE.
     Empty,
+    /// A READ that nobody waits for any more: the server may be about to answer it, or an empty WRITE is in
+    /// its place.
+    GivenUp,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -77,12 +80,14 @@ pub struct QueuePair {
     mended: Option<Psn>,
     /// READs that wait to be asked.
     waiting: VecDeque<Read>,
-    /// READs under way.
+    /// READs that the server may be about to answer.
     outstanding: usize,
     /// When something last went on.
     since: Instant,
     /// How often nothing came in time since.
     attempts: u32,
+    /// When that was last so.
+    attempted: Instant,
     /// Nothing is sent earlier.
     not_before: Instant,
     /// WRITEs since an acknowledgement was last asked for.
@@ -119,6 +124,7 @@ impl QueuePair {
             outstanding: 0,
             since: ask_at,
             attempts: 0,
+            attempted: ask_at,
             not_before: ask_at,
             unacknowledged: 0,
             figures: QueuePairStatus::default(),
@@ -202,7 +208,8 @@ impl QueuePair {
             self.peer_qpn = peer_qpn;
             self.executed = self.first;
             (self.resend, self.mended) = (None, None);
-            (self.since, self.attempts, self.not_before) = (now, 0, now);
+            self.goes_on(now);
+            self.not_before = now;
             self.unacknowledged = 0;
         }
         begins
@@ -282,7 +289,7 @@ impl QueuePair {
 
     fn push(&mut self, request: Request, now: Instant) {
         if self.window.is_empty() {
-            (self.since, self.attempts) = (now, 0);
+            self.goes_on(now);
         }
         self.window.push_back(request);
     }
@@ -305,20 +312,22 @@ impl QueuePair {
     }
 
     fn goes_on(&mut self, now: Instant) {
-        (self.since, self.attempts) = (now, 0);
+        (self.since, self.attempts, self.attempted) = (now, 0, now);
     }
 
     /// Forgets what is done at the window's start.
     fn retire(&mut self) {
         while let Some(request) = self.window.front() {
+            let is_executed = self.executed.since(self.first) > 0;
             let is_done = match request {
-                Request::Write(_) | Request::Empty => self.executed.since(self.first) > 0,
+                Request::Write(_) | Request::Empty | Request::GivenUp => is_executed,
                 Request::Answered => true,
                 Request::Read(_) => false,
             };
             if !is_done {
                 return;
             }
+            self.outstanding -= usize::from(matches!(request, Request::GivenUp));
             self.window.pop_front();
             self.first = self.first.plus(1);
         }
@@ -337,8 +346,7 @@ impl QueuePair {
                 }
                 Request::Read(read) if place(context, &read).is_none() => {
                     context.lose(read.header, Lost::Write);
-                    self.outstanding -= 1;
-                    *request = Request::Empty;
+                    *request = Request::GivenUp;
                 }
                 _ => {}
             }
@@ -459,7 +467,7 @@ impl QueuePair {
                     }
                     None => true,
                 },
-                Request::Empty if psn.since(self.executed) >= 0 => {
+                Request::Empty | Request::GivenUp if psn.since(self.executed) >= 0 => {
                     context.counters.empty_writes += 1;
                     self.send_empty(psn, context, pools)
                 }
@@ -523,7 +531,7 @@ impl QueuePair {
                 let pause = not_ready_time(timer).min(context.config.read_timeout);
                 self.not_before = context.now + pause;
                 // Until then nothing is waited for.
-                self.since = self.not_before;
+                (self.since, self.attempted) = (self.not_before, self.not_before);
                 context.counters.naks_not_ready += 1;
             }
             Syndrome::Nak(why) => {
@@ -583,8 +591,7 @@ impl QueuePair {
                 self.goes_on(context.now);
                 self.executed_before(psn.plus(1), context);
             }
-            // It was given up.
-            Some((_, Request::Empty)) => {
+            Some((_, Request::Empty | Request::GivenUp)) => {
                 pools.give(frame);
                 self.executed_before(psn.plus(1), context);
             }
@@ -636,7 +643,7 @@ impl QueuePair {
 
     pub fn poll(&mut self, context: &mut Context<'_>, pools: &mut Pools) {
         self.end_late_reads(context);
-        let is_due = context.now >= self.since + context.config.timeout;
+        let is_due = context.now >= self.due(context.config);
         if self.is_ready() && !self.window.is_empty() && is_due {
             self.nothing_came(context);
         }
@@ -650,26 +657,43 @@ impl QueuePair {
         self.ask_for_waiting(context, pools);
     }
 
+    /// When something is to be done about nothing coming: each time in a row after twice the time of the one
+    /// before. A server in software may rest for as long as its machine has other things to do, and has
+    /// lost nothing then.
+    fn due(&self, config: &Config) -> Instant {
+        let wait = config.timeout.saturating_mul(1 << self.attempts.min(16));
+        let end = self.since + config.read_timeout;
+        let due = self.attempted + wait.min(config.read_timeout);
+        if self.attempted < end {
+            due.min(end)
+        } else {
+            due
+        }
+    }
+
     fn nothing_came(&mut self, context: &mut Context<'_>) {
         context.counters.timeouts += 1;
         self.attempts += 1;
-        self.since = context.now;
+        self.attempted = context.now;
         self.mended = None;
-        if self.attempts > context.config.attempts {
+        let (silence, patience) = (context.now.since(self.since), context.config.read_timeout);
+        if silence >= patience {
             self.disable(DownReason::NoAnswer, context);
             return;
         }
-        if self.attempts > 1 {
+        if self.attempts > 1 && silence >= patience / 2 {
             self.give_up_from(self.executed, context);
         }
-        let asks = |request: &Request| matches!(request, Request::Read(_) | Request::Empty);
-        if !self.window.iter().any(asks) {
+        let is_asked =
+            |request: &Request| !matches!(request, Request::Write(_) | Request::Answered);
+        if !self.window.iter().any(is_asked) {
             self.window.push_back(Request::Empty);
         }
         self.resend = Some(self.first);
     }
 
-    /// READs that take too long are given up. An empty WRITE keeps their place.
+    /// READs that take too long are given up. An empty WRITE keeps their place, and they count among those
+    /// that the server answers until it is known to be beyond them: more than it allows are an error to it.
     fn end_late_reads(&mut self, context: &mut Context<'_>) {
         for request in &mut self.window {
             let Request::Read(read) = *request else {
@@ -678,8 +702,7 @@ impl QueuePair {
             if context.now < read.deadline {
                 break;
             }
-            *request = Request::Empty;
-            self.outstanding -= 1;
+            *request = Request::GivenUp;
             context.rings[usize::from(read.ring)].free(read.sequence);
             context.lose(read.header, Lost::Timeout);
         }
@@ -705,8 +728,8 @@ impl QueuePair {
         let own = match self.state {
             State::Down { ask_at, .. } => ask_at,
             State::Ready if self.window.is_empty() => Instant::NEVER,
-            State::Ready if self.resend.is_some() => self.not_before.max(self.since),
-            State::Ready => self.since + config.timeout,
+            State::Ready if self.resend.is_some() => self.not_before.max(self.attempted),
+            State::Ready => self.due(config),
         };
         reads.map_or(own, |reads| reads.min(own))
     }

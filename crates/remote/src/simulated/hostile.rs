@@ -344,7 +344,7 @@ impl World {
 
     /// All that was asked for ends when its time is over, and no buffer is missing.
     fn end(mut self) {
-        let end = self.now + Duration::from_millis(50);
+        let end = self.now + 2 * self.requester.config().read_timeout;
         while self.now < end {
             self.now = self.now + Duration::from_micros(500);
             self.poll();

@@ -12,13 +12,16 @@ use crate::error::{CommandError, MemoryServerError};
 use crate::stop::Stop;
 use crate::{Outcome, output};
 use served::{Figures, Served};
+use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
 use twinpath_control::report::units;
 use twinpath_core::Instant;
+use twinpath_core::wire::unicast::check_host;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_nf::duration::Human;
 use twinpath_ports::{Driver, Port, PortConfig, kernel_addresses};
+use twinpath_remote::back_off::MAX_SERVERS;
 use twinpath_remote::server::{Config, MemoryServer};
 use twinpath_remote::{Endpoint, Responder, responder};
 use twinpath_verbs::{Device, devices};
@@ -43,11 +46,11 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE")]
     memory: Size,
     /// Its number among the switch's servers
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..64))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = server_number)]
     server: u16,
     /// Its address for RDMA. If not said: on a card the interface's first, of IPv4 where it has one; in
     /// software one of 169.254.0.0/16 that follows from the interface's hardware address
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = host_address)]
     address: Option<std::net::IpAddr>,
     /// How many queue pairs
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(responder::MAX_QUEUE_PAIRS)))]
@@ -65,6 +68,20 @@ pub struct Arguments {
     /// Show nothing but errors
     #[arg(long)]
     quiet: bool,
+}
+
+fn server_number(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| usize::from(*number) < MAX_SERVERS);
+    number.ok_or_else(|| format!("expected a number from 0 to {}", MAX_SERVERS - 1))
+}
+
+fn host_address(text: &str) -> Result<IpAddr, String> {
+    let ip: IpAddr = text
+        .parse()
+        .map_err(|_| "expected an address such as 192.0.2.7 or 2001:db8::7")?;
+    check_host(Address::from(ip)).map_err(|why| why.to_string())?;
+    Ok(ip)
 }
 
 /// `--memory`
@@ -188,10 +205,8 @@ impl Arguments {
     }
 
     fn config(&self, port: &Port, seed: u64) -> Result<Config, MemoryServerError> {
-        /// Ethernet's payload but RDMA's: IPv6, UDP, BTH, RETH, ICRC.
-        const HEADERS: usize = 40 + 8 + 12 + 16 + 4;
         let interface = port.interface();
-        let fitting = interface.mtu.saturating_sub(HEADERS).clamp(64, 4096) as u16;
+        let fitting = fitting_payload(interface.mtu);
         let mac = MacAddress(interface.mac);
         let (bytes, mtu) = (self.memory.0, self.mtu.unwrap_or(fitting));
         if mtu > fitting {
@@ -219,6 +234,13 @@ impl Arguments {
             seed,
         })
     }
+}
+
+/// The longest payload of a packet on a link that carries IP packets of so many bytes.
+fn fitting_payload(packet_bytes: usize) -> u16 {
+    /// IPv6, UDP, BTH, RETH, ICRC.
+    const HEADERS: usize = 40 + 8 + 12 + 16 + 4;
+    packet_bytes.saturating_sub(HEADERS).clamp(64, 4096) as u16
 }
 
 /// An address for this link alone (RFC 3927) that follows from the interface's.
@@ -250,6 +272,27 @@ mod tests {
             "1é",
         ] {
             assert_eq!(size(wrong), Err(NoSize), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_addresses_that_can_be() {
+        assert_eq!(server_number("63"), Ok(63));
+        for wrong in ["64", "-1", "x", ""] {
+            let told = server_number(wrong).expect_err("no number of a server");
+            assert_eq!(told, "expected a number from 0 to 63", "{wrong}");
+        }
+        assert!(host_address("192.0.2.7").is_ok() && host_address("2001:db8::7").is_ok());
+        for wrong in [
+            "0.0.0.0",
+            "127.0.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "ff02::1",
+            "x",
+        ] {
+            assert!(host_address(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -100,7 +100,6 @@ impl World {
             records: 64,
             ack_every: 1 + random.below(8) as u32,
             timeout: TIMEOUT,
-            attempts: 3,
             read_timeout: READ_TIMEOUT,
             ..requester::Config::new(SERVER, SWITCH_MAC, switch, seed ^ 77)
         };

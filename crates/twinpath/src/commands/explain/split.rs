@@ -60,7 +60,7 @@ impl SplitFacts {
             never_classes: split.never.len(),
             store_payloads: split.servers.is_empty().then_some(split.store.payloads),
             servers: servers(split, service.run.shards.0),
-            back_off: match split.back_off.mode {
+            back_off: match split.back_off.mode.unwrap_or_default() {
                 BackOffMode::Off => "off",
                 BackOffMode::OnOff => "on_off",
                 BackOffMode::Proportional => "proportional",

@@ -1,12 +1,13 @@
 //! A memory server at its interface: frames go in and out, and the time.
 
+use super::fitting_payload;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::slice;
 use std::time::{Duration, Instant as Clock};
 use twinpath_control::report::units;
 use twinpath_core::{Frame, Instant, Pools};
-use twinpath_ports::{Port, wait};
+use twinpath_ports::{Port, State, wait};
 use twinpath_remote::Endpoint;
 use twinpath_remote::server::MemoryServer;
 
@@ -25,6 +26,8 @@ const BURST: usize = 64;
 const BUFFERS: (usize, usize) = (4096, 64);
 /// How often the interface is looked at, and figures are shown.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// So often it is told at most that a switch took what another had.
+const TAKEN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A server that serves.
 pub struct Served<E> {
@@ -32,6 +35,9 @@ pub struct Served<E> {
     port: Port,
     pools: Pools,
     began: Clock,
+    /// When it was last told that a switch took what another had.
+    taken: Option<Clock>,
+    is_quiet: bool,
     progress: ProgressBar,
 }
 
@@ -51,6 +57,8 @@ impl<E: Endpoint + Figures> Served<E> {
             port,
             pools: Pools::new(BUFFERS.0, BUFFERS.1),
             began: Clock::now(),
+            taken: None,
+            is_quiet,
             progress,
         }
     }
@@ -79,14 +87,60 @@ impl<E: Endpoint + Figures> Served<E> {
     }
 
     fn look(&mut self) {
-        // Frames that come while it is down are lost, as on any link.
-        let _ = self.port.poll_state();
+        match self.port.poll_state() {
+            // Frames that come meanwhile are lost, as on any link.
+            Some(State::Down) => self.warn(&format!(
+                "{} is down, or gone: no switch can reach what is kept",
+                self.port.device()
+            )),
+            Some(State::Up) => self.note(&format!("{} is up", self.port.device())),
+            None => {}
+        }
+        self.follow_mtu();
+        self.tell_of_switches();
         if let Some((index, why)) = self.server.take_failure() {
-            let server = self.server.memory().server;
-            let told = format_args!("memory server {server}, queue pair {index}: {why}");
-            self.progress.suspend(|| output::warning(told));
+            self.warn(&format!("queue pair {index}: {why}"));
         }
         self.progress.set_message(self.server.endpoint().figures());
+    }
+
+    /// What the link carries now is what is announced.
+    fn follow_mtu(&mut self) {
+        let (before, now) = (self.server.memory().mtu, self.now());
+        let fitting = fitting_payload(self.port.interface().mtu);
+        self.server.set_mtu(fitting, now);
+        let after = self.server.memory().mtu;
+        if after != before {
+            self.note(&format!("payloads of up to {after} bytes from now on"));
+        }
+    }
+
+    fn tell_of_switches(&mut self) {
+        for event in self.server.take_switch_events() {
+            if !event.is_error() {
+                self.note(&event.to_string());
+            } else if !self
+                .taken
+                .is_some_and(|told| told.elapsed() < TAKEN_INTERVAL)
+            {
+                self.taken = Some(Clock::now());
+                self.warn(&event.to_string());
+            }
+        }
+    }
+
+    fn note(&self, text: &str) {
+        if !self.is_quiet {
+            let server = self.server.memory().server;
+            let told = format_args!("memory server {server}: {text}");
+            self.progress.suspend(|| output::notice(told));
+        }
+    }
+
+    fn warn(&self, text: &str) {
+        let server = self.server.memory().server;
+        let told = format_args!("memory server {server}: {text}");
+        self.progress.suspend(|| output::warning(told));
     }
 
     /// Takes a burst and sends what follows from it; how many frames it had.

@@ -238,7 +238,7 @@ impl Page<'_> {
             "  memory {:<12} {state:<4} written {written}  read {read}  link {link}  takes {share}  outstanding {outstanding}  lost {lost}",
             server.name
         )?;
-        match &server.last_error {
+        match server.last_error_told() {
             Some(error) => writeln!(text, "         last error: {error}"),
             None => Ok(()),
         }
@@ -420,6 +420,7 @@ mod tests {
             is_up: true,
             share_per_mille: 437,
             last_error: Some("queue pair 3: gone".into()),
+            last_error_age_ms: Some(61_500),
             counters: counters.into(),
             queue_pairs: vec![QueuePairFigures::default()],
             ..MemoryServerFigures::default()
@@ -439,7 +440,7 @@ mod tests {
         for part in [
             "  split  2.00 kpps, 1.60 Mbps kept from the slow path, whole 1.00 kpps, away 8, lost 4\n",
             "  memory m-1          up   written 2.00 kpps  read 2.00 kpps  link 16.0 Mbps  takes 43.7 %  outstanding 6  lost 3\n",
-            "         last error: queue pair 3: gone\n",
+            "         last error: queue pair 3: gone (61 s ago)\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -35,8 +35,8 @@ def show(name, frame):
 
 def frame(network, op, body, pad=0, **fields):
     udp = UDP(sport=0xC123, dport=4791, chksum=0)
-    # A flag for FECN or BECN is masked, and so are the reserved bits beside them.
-    bth = BTH(opcode=opcode("RC", op)[0], padcount=pad, dqpn=0x123456, psn=0xABCDEF, **fields)
+    # A flag for FECN or BECN is masked, and so are the reserved bits beside them. Cards set "migrated".
+    bth = BTH(opcode=opcode("RC", op)[0], migreq=1, padcount=pad, dqpn=0x123456, psn=0xABCDEF, **fields)
     lower = {
         "v4": V4,
         "v6": V6,

@@ -109,12 +109,10 @@ fn server(server: &MemoryServerFigures) -> String {
         false => "down",
     };
     let heading = escape(&format!("Memory server {}: {state}", server.name));
-    let error = server
-        .last_error
-        .as_ref()
-        .map(|error| note(&format!("last error: {error}")));
+    let error = server.last_error_told();
+    let error = error.map(|error| note(&format!("last error: {error}")));
     let share = note(&format!(
-        "takes {:.1} % of its flows; its link carried {}",
+        "takes {:.1} % of its flows; its link carried {} in the direction that is the fuller",
         server.share_per_mille as f64 / 10.0,
         units::bit_rate(server.rate_bps as f64)
     ));
