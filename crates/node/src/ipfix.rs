@@ -130,6 +130,8 @@ fn now() -> Duration {
 struct Collector {
     socket: UdpSocket,
     address: SocketAddr,
+    /// Whether there has been a route to it: then the system tells where nobody listens, too.
+    is_connected: bool,
     /// When it was last said that messages do not reach it.
     told: Option<WallClock>,
 }
@@ -148,19 +150,28 @@ impl Collector {
         Ok(Self {
             socket,
             address,
+            is_connected: false,
             told: None,
         })
     }
 
     /// Sends messages, and counts them.
     fn sender<'a>(&'a mut self, counters: &'a mut ExportCounters) -> impl FnMut(&[u8]) + use<'a> {
-        |message| match self.socket.send_to(message, self.address) {
+        |message| match self.send(message) {
             Ok(_) => counters.messages += 1,
             Err(error) => {
                 counters.messages_lost += 1;
                 self.tell(&error);
             }
         }
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<usize> {
+        if !self.is_connected {
+            self.socket.connect(self.address)?;
+            self.is_connected = true;
+        }
+        self.socket.send(message)
     }
 
     fn tell(&mut self, error: &io::Error) {

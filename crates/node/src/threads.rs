@@ -40,7 +40,6 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant, time_slice};
 use twinpath_io::CaptureError;
-use twinpath_remote::fast::ServerEvent;
 use worker::{WorkerHeartbeat, WorkerLink, WorkerThread, worker_link};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
@@ -220,8 +219,9 @@ fn figures(
 
 /// What happened at memory servers goes into the log.
 fn log_server_events(machine: &mut Machine) {
-    for (server, ServerEvent { event, .. }) in machine.take_server_events() {
-        match (event.is_error(), event.takes_server_away()) {
+    for (server, told) in machine.take_server_events() {
+        let event = told.event;
+        match (event.is_error(), told.leaves_whole) {
             (true, true) => {
                 tracing::error!("memory server {server}: {event}; packets go on unsplit");
             }

@@ -184,6 +184,9 @@ impl BackOff {
         }
         let nanoseconds = now.since(self.looked).as_nanos().max(1);
         self.looked = now;
+        let before: Vec<u16> = (0..self.links.len())
+            .map(|server| self.share(server))
+            .collect();
         let mut has_changed = false;
         for link in &mut self.links {
             let octets = link.octets_now.saturating_sub(link.octets);
@@ -192,11 +195,14 @@ impl BackOff {
             link.rate_bps = u64::try_from(bits / nanoseconds).unwrap_or(u64::MAX);
             let share = next_share(link, &self.config);
             has_changed |= share != link.share;
-            link.cuts += u64::from(share < link.share);
             link.share = share;
         }
         if has_changed {
             self.divide();
+            for (server, before) in before.into_iter().enumerate() {
+                let is_cut = self.share(server) < before;
+                self.links[server].cuts += u64::from(is_cut);
+            }
         }
     }
 
@@ -514,6 +520,8 @@ mod tests {
         rack.second(&[99, 97, 98]);
         let shares = [0, 1, 2].map(|server| rack.back_off.share(server));
         assert_eq!(shares, [0, WHOLE, 0]);
+        let cuts = [0, 1, 2].map(|server| rack.back_off.cuts(server));
+        assert_eq!(cuts, [1, 0, 1], "what stays was not cut");
     }
 
     #[test]

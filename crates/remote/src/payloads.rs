@@ -128,14 +128,14 @@ pub enum Event {
     Announced,
     /// What announces itself is of no use to these queue pairs.
     AnnouncementRefused(QueuePairs, AnnouncementRefusal),
-    /// Nobody has announced itself for long, whom these queue pairs wait for.
-    Silent(QueuePairs),
+    /// Nobody has announced itself for long under this number, whom these queue pairs wait for.
+    Silent(QueuePairs, u16),
     /// The server of these queue pairs has not announced itself any more for long.
     Gone(QueuePairs),
     /// It announces itself again, and has what it had.
     Heard,
-    /// All of these queue pairs take payloads.
-    Up(QueuePairs),
+    /// All of these queue pairs take payloads of so many bytes.
+    Up(QueuePairs, u16),
     /// A queue pair's life has ended.
     Down(u16, DownReason),
     /// Payloads did not come back, and their packets are lost.
@@ -146,16 +146,7 @@ impl Event {
     /// Whether something is wrong.
     #[must_use]
     pub const fn is_error(self) -> bool {
-        !matches!(self, Self::Announced | Self::Heard | Self::Up(_))
-    }
-
-    /// Whether packets go on unsplit for it, where no other server takes them.
-    #[must_use]
-    pub const fn takes_server_away(self) -> bool {
-        matches!(
-            self,
-            Self::AnnouncementRefused(..) | Self::Silent(_) | Self::Down(..)
-        )
+        !matches!(self, Self::Announced | Self::Heard | Self::Up(..))
     }
 }
 
@@ -166,18 +157,18 @@ impl fmt::Display for Event {
             Self::AnnouncementRefused(whose, why) => {
                 write!(f, "its announcement is of no use to {whose}: {why}")
             }
-            Self::Silent(whose) => write!(
+            Self::Silent(whose, number) => write!(
                 f,
-                "it has not announced itself to {whose}: expected a memory server of this number and address at the other end of the port"
+                "it has not announced itself to {whose}: expected a memory server at the other end of the port (twinpath memory-server --server {number})"
             ),
             Self::Gone(whose) => write!(
                 f,
-                "it does not announce itself to {whose} any more: other servers take its flows until it does"
+                "it does not announce itself to {whose} any more: its flows go elsewhere, or travel whole, until it does"
             ),
             Self::Heard => write!(f, "it announces itself again"),
-            Self::Up(whose) => match whose.count {
-                1 => write!(f, "{whose} takes payloads"),
-                _ => write!(f, "{whose} take payloads"),
+            Self::Up(whose, most) => match whose.count {
+                1 => write!(f, "{whose} takes payloads of up to {most} bytes"),
+                _ => write!(f, "{whose} take payloads of up to {most} bytes"),
             },
             Self::Down(index, why) => write!(f, "queue pair {index} is down: {why}"),
             Self::Lost(losses) => write!(f, "{losses}"),
@@ -196,6 +187,8 @@ pub struct Losses {
     pub mismatch: u64,
     /// They were lost with the server that had them.
     pub server: u64,
+    /// They were gone before they were asked for: given up before, or overtaken.
+    pub gone: u64,
 }
 
 impl Losses {
@@ -207,23 +200,25 @@ impl Losses {
             timeout: self.timeout - before.timeout,
             mismatch: self.mismatch - before.mismatch,
             server: self.server - before.server,
+            gone: self.gone - before.gone,
         }
     }
 
     /// All.
     #[must_use]
     pub const fn total(self) -> u64 {
-        self.write + self.timeout + self.mismatch + self.server
+        self.write + self.timeout + self.mismatch + self.server + self.gone
     }
 }
 
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let causes = [
-            (self.write, Lost::Write),
-            (self.timeout, Lost::Timeout),
-            (self.mismatch, Lost::Mismatch),
-            (self.server, Lost::Server),
+            (self.write, Lost::Write.to_string()),
+            (self.timeout, Lost::Timeout.to_string()),
+            (self.mismatch, Lost::Mismatch.to_string()),
+            (self.server, Lost::Server.to_string()),
+            (self.gone, "gone before it was asked for".into()),
         ];
         write!(f, "packets lost with their payloads: {}", self.total())?;
         let mut begin = " (";
@@ -291,6 +286,14 @@ pub enum AnnouncementRefusal {
         known: MacAddress,
         /// The other.
         found: MacAddress,
+    },
+    /// A former run of the server that is known.
+    #[error(
+        "a former run of it, from {mac}, announces itself still: expected one server of this number"
+    )]
+    Former {
+        /// Where both are.
+        mac: MacAddress,
     },
     /// It is of the other IP version.
     #[error("another IP version than the switch's address on that port")]
@@ -380,7 +383,7 @@ pub enum Refusal {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Lost {
     /// It did not reach the server.
-    #[error("the payload was lost on its way to the server")]
+    #[error("lost on the way to the server, or the server did not say that it has it")]
     Write,
     /// The server did not answer in time.
     #[error("the payload did not come in time")]

@@ -35,6 +35,7 @@ struct Record {
     state: State,
     is_read: bool,
     taken_at: Instant,
+    tag: u64,
 }
 
 const NO_RECORD: Record = Record {
@@ -44,6 +45,7 @@ const NO_RECORD: Record = Record {
     state: State::Free,
     is_read: false,
     taken_at: Instant::ZERO,
+    tag: 0,
 };
 
 /// One queue pair's share of a server's memory, as the requester keeps account of it.
@@ -77,6 +79,8 @@ pub struct StoredPayload {
     pub is_written: bool,
     /// Whether it is being read.
     pub is_read: bool,
+    /// What its [tag](Ring::mark) is.
+    pub tag: u64,
 }
 
 impl Ring {
@@ -131,6 +135,7 @@ impl Ring {
             state: State::Writing,
             is_read: false,
             taken_at: now,
+            tag: 0,
         };
         self.next = sequence.next();
         self.taken += taken;
@@ -184,7 +189,13 @@ impl Ring {
             bytes: record.bytes,
             is_written: record.state == State::Written,
             is_read: record.is_read,
+            tag: record.tag,
         })
+    }
+
+    /// Keeps what tells a payload from others, until it is freed.
+    pub fn mark(&mut self, sequence: Sequence, tag: u64) {
+        self.record_mut(sequence).tag = tag;
     }
 
     /// The same for a handle that came from outside: all that it says must be as it was given out.

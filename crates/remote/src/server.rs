@@ -50,7 +50,7 @@ counters! {
     restores_taken,
     /// Registration messages that were changed on their way or make no sense.
     bad_messages,
-    /// Frames that are neither about registration nor RoCE.
+    /// Frames that are neither about registration nor RoCE, and announcements of other servers.
     other_frames,
 }
 

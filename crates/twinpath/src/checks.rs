@@ -57,20 +57,25 @@ const INTERFACES: &str = "/sys/class/net";
 /// Ports whose interface this machine does not have: the file may be for another one.
 pub fn absent_devices(service: &Service) -> Vec<Fault> {
     let interfaces = Path::new(INTERFACES);
+    let is_absent = |device: &str| interfaces.is_dir() && !interfaces.join(device).exists();
     let ports = service.ports.iter().zip(&service.devices);
-    let absent = ports.filter(|(_, one)| {
-        let is_made = one.driver == PortDriver::Tap;
-        !is_made && interfaces.is_dir() && !interfaces.join(&one.device).exists()
+    let ports = ports.filter(|(_, one)| one.driver != PortDriver::Tap && is_absent(&one.device));
+    let ports = ports.map(|(port, one)| {
+        let message = format!(
+            "this machine has no interface {}: port {port} cannot be opened here",
+            one.device
+        );
+        service.wrong_at(&["ports", port, "device"], message)
     });
-    absent
-        .map(|(port, one)| {
-            let message = format!(
-                "this machine has no interface {}: port {port} cannot be opened here",
-                one.device
-            );
-            service.wrong_at(&["ports", port, "device"], message)
-        })
-        .collect()
+    let servers = service.split.iter().flat_map(|split| split.servers());
+    let servers = servers.filter(|one| is_absent(&one.device)).map(|one| {
+        let message = format!(
+            "this machine has no interface {}: memory server {} cannot be reached from here",
+            one.device, one.name
+        );
+        service.wrong_at(&["split", "servers"], message)
+    });
+    ports.chain(servers).collect()
 }
 
 /// What all parts take.

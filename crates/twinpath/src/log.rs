@@ -6,7 +6,7 @@
 //! of single packets. A line that cannot be written, as where the disk is full, is lost.
 
 use std::fmt::{self, Display};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::linux::fs::MetadataExt;
 use std::sync::OnceLock;
 use tracing::{Event, Level, Subscriber};
@@ -64,6 +64,43 @@ pub fn begin(format: LogFormat, level: LogLevel) {
     };
     if begun.is_ok() {
         let _ = HAS_BEGUN.set(());
+    }
+}
+
+/// Somebody sits in front of the command, and standard error is no terminal, where a table is drawn: what went
+/// wrong or may be wrong is told there in sentences, as the command tells of itself.
+pub fn begin_for_people() {
+    if io::stderr().is_terminal() {
+        return;
+    }
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(Level::WARN)
+        .with_writer(|| Lossy(io::stderr()))
+        .event_format(Sentences)
+        .try_init();
+}
+
+/// A sentence with what it is in front.
+struct Sentences;
+
+impl<S, N> FormatEvent<S, N> for Sentences
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let label = match *event.metadata().level() {
+            Level::ERROR => "error",
+            _ => "warning",
+        };
+        write!(writer, "{label}: ")?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
     }
 }
 

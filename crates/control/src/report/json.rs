@@ -146,7 +146,7 @@
 //! | `split.missing` | packets | of the split, those whose header did not come back |
 //! | `split.payload_lost` | packets | of the split, those whose payload did not come back |
 //! | `split.payload_gone` | packets | of the split, those whose payload had lost its place before it was asked for |
-//! | `split.payload_refused` | packets | of the split, those whose payload could not be asked for, because too many were |
+//! | `split.payload_refused` | packets | of the split, those whose payload could not be asked for, because too many were or its server is gone |
 //! | `split.payload_late` | packets | of the split, those whose payload had not come when too many packets waited for others |
 //! | `split.header_too_long` | packets | of the split, those whose header did not fit in front of their payload |
 //! | `split.headers_stale` | headers | headers that came when their slot was another's |

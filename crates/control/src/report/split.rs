@@ -99,7 +99,13 @@ impl MemoryServerFigures {
 
     /// Payloads that were asked for and lost.
     pub fn lost(&self) -> u64 {
-        let whys = ["lost_write", "lost_timeout", "lost_mismatch", "lost_server"];
+        let whys = [
+            "lost_write",
+            "lost_timeout",
+            "lost_mismatch",
+            "lost_server",
+            "reads_unknown",
+        ];
         let counts = whys.iter().map(|why| self.counter(why));
         counts.fold(0, u64::saturating_add)
     }

@@ -404,14 +404,19 @@ fn memory_server(server: &MemoryServerFigures) -> String {
         (None, false) => String::from("down"),
         (Some(error), false) => format!("down, {error}"),
     };
-    let (writes, reads) = (server.counter("writes"), server.counter("reads"));
+    // Memory of the process itself gives back whatever it is asked for.
+    let came_back = match server.queue_pairs.is_empty() {
+        true => server.counter("reads"),
+        false => server.counter("payloads"),
+    };
     line(
         "memory",
         &format!(
-            "{}: {state}; {} written, {} read",
+            "{}: {state}; {} written, {} came back, {} lost",
             plain(&server.name),
-            units::count(writes),
-            units::count(reads)
+            units::count(server.counter("writes")),
+            units::count(came_back),
+            units::count(server.lost())
         ),
     )
 }

@@ -9,7 +9,7 @@
 //! name = "memory-1"
 //! number = 1
 //! device = "eth2"
-//! own_address = "169.254.0.1/24"
+//! own_address = "169.254.0.1/16"
 //! ```
 //! Without servers payloads wait in memory of this process.
 
@@ -49,12 +49,16 @@ const LEAST_REQUESTS: usize = 4;
 const LONGEST_PACKET: u32 = 65_535;
 /// The shortest time in which a server may answer: what is shorter asks again and again in vain.
 const SHORTEST_REQUEST: Duration = Duration::from_micros(10);
+/// The shortest time in which a payload may come.
+const SHORTEST_READ: Duration = Duration::from_millis(1);
 /// The longest time for which others may wait for a payload.
 const LONGEST_READ: Duration = Duration::from_secs(10);
 /// Letters of a server's name at most.
 const MOST_NAME: usize = 64;
 /// The shortest time between two looks at links.
 const SHORTEST_INTERVAL: Duration = Duration::from_micros(100);
+/// The longest one: a link that is busy is noticed so late.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// Numbers of servers fit the numbers of their queue pairs.
 const MOST_NUMBER: u16 = MAX_SERVERS as u16 - 1;
 
@@ -104,10 +108,13 @@ pub struct Split {
     /// How long a server may say nothing before it is asked again: for the first time, then twice as long
     /// each time. A server in software that rests for longer costs nothing until `read_timeout` ends.
     pub request_timeout: Human,
-    /// How long a payload may take from when it is asked for; then its packet is lost. After half of it
-    /// without a word of the server payloads that it may not have are given up, and after all of it a queue
-    /// pair begins anew.
+    /// How long a payload may take from when it is asked for; then its packet is lost. After as long without a
+    /// word of the server payloads that it may not have are given up, and a queue pair begins anew.
     pub read_timeout: Human,
+    /// Whether a keyed hash of each payload is kept here, and what comes back from a server is held against it:
+    /// then neither somebody on the link nor a server can put other bytes in its place. Without it what comes
+    /// is held against its length and number alone, which anybody on the link can read.
+    pub authenticate: bool,
     /// When servers whose links are busy are left alone.
     pub back_off: BackOff,
     /// Whose share of it this is.
@@ -170,7 +177,8 @@ pub struct MemoryServer {
 pub struct BackOff {
     /// How. Expected where anything else is said of it.
     pub mode: Option<BackOffMode>,
-    /// A link that carries more is left alone, in bits a second. Of several shards each looks at what
+    /// A link that carries more is left alone, in bits a second in the direction that is the fuller, all headers
+    /// counted. Of several shards each looks at what
     /// itself sends, and has its part of this and of the hysteresis.
     #[serde(deserialize_with = "positive")]
     #[schemars(range(min = 1))]
@@ -214,6 +222,7 @@ impl Default for Split {
             requests: 256,
             request_timeout: Human(Duration::from_millis(1)),
             read_timeout: Human(Duration::from_millis(200)),
+            authenticate: true,
             back_off: BackOff::default(),
             shard: Shard::ONLY,
         }
@@ -339,6 +348,11 @@ impl BackOff {
                 "back_off.interval = \"{interval}\": expected at least {SHORTEST_INTERVAL:?}, in which a link carries something to be measured"
             ));
         }
+        if interval.duration() > LONGEST_INTERVAL {
+            return Err(format!(
+                "back_off.interval = \"{interval}\": expected at most {LONGEST_INTERVAL:?}"
+            ));
+        }
         let Some(latency) = latency else {
             return Ok(());
         };
@@ -405,6 +419,7 @@ impl Split {
             records: self.ring_payloads,
             timeout: self.request_timeout.duration(),
             read_timeout: self.read_timeout.duration(),
+            authenticates: self.authenticate,
             ..requester::Config::new(server.number, mac, own, seed)
         }
     }
@@ -549,6 +564,11 @@ impl Split {
         if asked.duration() < SHORTEST_REQUEST {
             return Err(format!(
                 "request_timeout = \"{asked}\": expected at least {SHORTEST_REQUEST:?}, in which a server may answer"
+            ));
+        }
+        if late.duration() < SHORTEST_READ {
+            return Err(format!(
+                "read_timeout = \"{late}\": expected at least {SHORTEST_READ:?}, in which a payload may come"
             ));
         }
         if late.duration() > LONGEST_READ {
@@ -840,6 +860,10 @@ mod tests {
             (
                 "back_off = { mode = \"on_off\", interval = \"0s\" }\n",
                 "folder/edge.toml:5:1: back_off.interval = \"0s\": expected at least 100µs",
+            ),
+            (
+                "back_off = { mode = \"on_off\", interval = \"61s\" }\n",
+                "folder/edge.toml:5:1: back_off.interval = \"61s\": expected at most 60s",
             ),
             (
                 "back_off = { mode = \"on_off\", latency = \"0s\" }\n",

@@ -63,7 +63,7 @@ pub enum Unfit {
 /// It is not to be cut.
 pub fn cut_at(frame: &[u8], layout: &Layout, least_payload_bytes: usize) -> Result<usize, Unfit> {
     let at = header_bytes(frame, layout);
-    if at == frame.len() || fields::ttl(frame, layout) <= MOST_HOPS {
+    if !has_payload(layout) || fields::ttl(frame, layout) <= MOST_HOPS {
         return Err(Unfit::Unsuited);
     }
     match frame.len() - at < least_payload_bytes {
@@ -72,11 +72,16 @@ pub fn cut_at(frame: &[u8], layout: &Layout, least_payload_bytes: usize) -> Resu
     }
 }
 
+/// Whether what is behind the headers is for the other end alone.
+fn has_payload(layout: &Layout) -> bool {
+    let has_ports = matches!(layout.transport, Transport::Tcp | Transport::Udp);
+    has_ports && layout.fragment == Fragment::Whole
+}
+
 /// How many bytes of a frame are headers: all up to the end of TCP's or UDP's. Anything else, as a
 /// fragment or an ICMP error, has its whole frame for a header: there the workers may look further.
 pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
-    let has_ports = matches!(layout.transport, Transport::Tcp | Transport::Udp);
-    match has_ports && layout.fragment == Fragment::Whole {
+    match has_payload(layout) {
         true => usize::from(layout.payload).min(frame.len()),
         false => frame.len(),
     }

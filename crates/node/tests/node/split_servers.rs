@@ -341,6 +341,8 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
         "forged_answers",
         "forged_requests",
         "frames_moved",
+        "frames_rewritten",
+        "lost_mismatch",
         "naks_sequence",
         "naks_not_ready",
         "naks_invalid",
@@ -365,10 +367,12 @@ fn busy_links_are_left_alone_and_used_again() {
         assert_eq!(counts(&found).lost(), 0, "{back_off}");
         found
     };
-    let sum = |outcome: &Outcome, counter: &str| {
+    let of_each = |outcome: &Outcome, counter: &str| {
         let servers = figures(outcome).servers.iter();
-        servers.map(|server| server.counter(counter)).sum::<u64>()
+        let counts = servers.map(|server| server.counter(counter));
+        counts.collect::<Vec<_>>()
     };
+    let sum = |outcome: &Outcome, counter: &str| of_each(outcome, counter).iter().sum::<u64>();
     // A part of what the links carry, which is less where most packets never see the slow path.
     for (paths, threshold_bps) in [(Paths::Both, 2_000_000), (Paths::Slow, 8_000_000)] {
         let free = run("", paths);
@@ -388,6 +392,8 @@ fn busy_links_are_left_alone_and_used_again() {
                 counts(&found)
             );
             assert!(cuts > 4, "{mode}: {cuts}");
+            let [before, after] = [&free, &found].map(|run| of_each(run, "writes"));
+            assert_ne!(before, after, "{mode}: flows have moved");
             for server in &figures(&found).servers {
                 assert!(server.counter("writes") > 40, "{mode}: {server:?}");
             }
@@ -411,24 +417,26 @@ fn a_server_that_dies_costs_a_moment() {
         3,
     );
     let expected = expected(&trace);
-    let (killed, revived) = (Duration::from_millis(100), Duration::from_millis(250));
-    // A card does not rest.
-    const TIMES: &str = "read_timeout = \"20ms\"\n";
-    for back_off in ["", "back_off = { mode = \"on_off\" }\n"] {
+    // With a card's times, and with those for servers in software: well within the paper's second.
+    const QUICK: &str = "read_timeout = \"20ms\"\n";
+    let on_off = format!("{QUICK}back_off = {{ mode = \"on_off\" }}\n");
+    for (split, revived, within) in [(QUICK, 250, 30), (on_off.as_str(), 250, 30), ("", 350, 230)] {
+        let killed = Duration::from_millis(100);
+        let [revived, within] = [revived, within].map(Duration::from_millis);
         let remote = Remote {
             acts: vec![(killed, Act::Kill(0)), (revived, Act::Revive(0))],
             ..Remote::SOUND
         };
-        let service = split_service(&format!("{TIMES}{back_off}"), true);
+        let service = split_service(split, true);
         let (found, tally) = run_with_servers(&service, &trace, Paths::Slow, &remote);
-        assert_counted(&expected, &found, back_off);
+        assert_counted(&expected, &found, split);
         let split = figures(&found);
         println!("{:?}", split.counts);
         assert_eq!(tally.of("crashes"), 1);
         // At most what that time and the window let through.
         let lost = split.counts.lost();
         assert!(lost > 0 && lost < 1500, "{lost}");
-        assert_lost_only_between(&trace, &found, killed, Duration::from_millis(30));
+        assert_lost_only_between(&trace, &found, killed, within);
         assert!(split.servers.iter().all(|server| server.is_up));
         let error = split.servers[0].last_error.as_deref().unwrap_or_default();
         assert!(
@@ -673,7 +681,9 @@ fn nobody_waits_but_for_their_own_flow() {
     let service = service_with_servers(text, &split);
     let (found, _) = run_with_servers(&service, &trace, Paths::Slow, &remote);
     println!("{:?}", counts(&found));
-    assert!(counts(&found).payload_lost > 10 && counts(&found).followers > 10);
+    // What was under way is lost, and the rest travels whole as soon as nothing comes.
+    assert!(counts(&found).payload_lost > 5 && counts(&found).followers > 10);
+    assert!(counts(&found).whole_window > 100);
     let left: Vec<usize> = found
         .packets
         .iter()

@@ -40,7 +40,7 @@ counters! {
     payload_lost,
     /// The payload lost its place in remote memory before it was asked for, or was never there.
     payload_gone,
-    /// The payload could not be asked for: too many were.
+    /// The payload could not be asked for: too many were, or its server is gone.
     payload_refused,
     /// The payload had not come when too many packets waited for others.
     payload_late,

@@ -91,6 +91,8 @@ struct Member {
     memory: Box<dyn PayloadMemory + Send>,
     /// What went wrong last, and when.
     last_error: Option<(Event, Instant)>,
+    /// The refusal of an announcement that was last told, and when.
+    told_refusal: Option<(Event, Instant)>,
     /// Of its losses those that were told, and when.
     losses: Losses,
     losses_told: Option<Instant>,
@@ -145,6 +147,8 @@ pub struct ServerEvent {
     pub server: usize,
     /// What.
     pub event: Event,
+    /// Whether packets go on unsplit for it, as far as no other server takes them.
+    pub leaves_whole: bool,
 }
 
 /// Most events that wait for somebody to take them.
@@ -152,6 +156,8 @@ const MOST_EVENTS: usize = 256;
 /// Most of one server between two looks at the links: somebody on the cable may end a life again and
 /// again.
 const MOST_EVENTS_EACH: u16 = 32;
+/// So often it is looked what was lost.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// So often it is told at most that a server's payloads are lost.
 const LOSSES_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -177,6 +183,7 @@ pub struct SplitStage {
     verifies: bool,
     /// When time was last told.
     polled: Instant,
+    next_look: Instant,
     counters: Counters,
 }
 
@@ -189,6 +196,7 @@ impl SplitStage {
             port: server.port,
             memory: server.memory,
             last_error: None,
+            told_refusal: None,
             losses: Losses::default(),
             losses_told: None,
             events_left: MOST_EVENTS_EACH,
@@ -213,6 +221,7 @@ impl SplitStage {
             is_lossless: false,
             verifies: true,
             polled: Instant::ZERO,
+            next_look: Instant::ZERO,
             counters: Counters::default(),
             config,
         };

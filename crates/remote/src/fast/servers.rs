@@ -1,7 +1,8 @@
 //! The servers' end: frames from them, time, and what is known of them.
 
 use super::{
-    LOSSES_INTERVAL, MOST_EVENTS, MOST_EVENTS_EACH, Member, ServerEvent, ServerFigures, SplitStage,
+    LOOK_INTERVAL, LOSSES_INTERVAL, MOST_EVENTS, MOST_EVENTS_EACH, Member, ServerEvent,
+    ServerFigures, SplitStage,
 };
 use crate::back_off;
 use crate::payloads::{self, Event};
@@ -51,18 +52,20 @@ impl SplitStage {
 
     /// Links are looked at, and what was lost.
     fn look(&mut self, now: Instant) {
-        if now < self.back_off.deadline() {
-            return;
+        if now >= self.back_off.deadline() {
+            for (number, member) in self.members.iter_mut().enumerate() {
+                self.back_off.carried(number, member.memory.octets());
+                let fastest_read = member.memory.take_fastest_read();
+                self.back_off.took(number, fastest_read);
+            }
+            self.back_off.update(now);
         }
-        for (number, member) in self.members.iter_mut().enumerate() {
-            self.back_off.carried(number, member.memory.octets());
-            let fastest_read = member.memory.take_fastest_read();
-            self.back_off.took(number, fastest_read);
-            member.events_left = MOST_EVENTS_EACH;
-        }
-        self.back_off.update(now);
-        for number in 0..self.members.len() {
-            self.tell_losses(number, now);
+        if now >= self.next_look {
+            self.next_look = now + LOOK_INTERVAL;
+            for number in 0..self.members.len() {
+                self.members[number].events_left = MOST_EVENTS_EACH;
+                self.tell_losses(number, now);
+            }
         }
     }
 
@@ -89,7 +92,7 @@ impl SplitStage {
     pub fn deadline(&self) -> Instant {
         let memories = self.members.iter().map(|member| member.memory.deadline());
         let own = match self.has_servers() {
-            true => self.back_off.deadline(),
+            true => self.back_off.deadline().min(self.next_look),
             false => Instant::NEVER,
         };
         memories.chain([own]).min().unwrap_or(Instant::NEVER)
@@ -130,20 +133,35 @@ impl SplitStage {
 
     fn note(&mut self, server: usize, event: Event) {
         let member = &mut self.members[server];
-        if event.is_error() && !matches!(event, Event::Lost(_)) {
-            let last = member.last_error.replace((event, self.polled));
-            // What is said again and again is told once.
-            let is_told = last.is_some_and(|(last, _)| last == event);
-            if is_told && matches!(event, Event::AnnouncementRefused(..)) {
+        let is_up = member.memory.is_up();
+        let leaves_whole = match event {
+            Event::AnnouncementRefused(..) | Event::Silent(..) => !is_up,
+            Event::Down(..) => true,
+            _ => false,
+        };
+        if leaves_whole || matches!(event, Event::Gone(_)) {
+            member.last_error = Some((event, self.polled));
+        }
+        if let Event::AnnouncementRefused(..) = event {
+            // What is said again and again is told once, and by several in turns now and then.
+            let is_told = |&(told, at): &(Event, Instant)| {
+                told == event || self.polled < at + LOSSES_INTERVAL
+            };
+            if member.told_refusal.as_ref().is_some_and(is_told) {
                 return;
             }
+            member.told_refusal = Some((event, self.polled));
         }
         if member.events_left == 0 || self.events.len() >= MOST_EVENTS {
             self.counters.events_lost += 1;
             return;
         }
         member.events_left -= 1;
-        self.events.push_back(ServerEvent { server, event });
+        self.events.push_back(ServerEvent {
+            server,
+            event,
+            leaves_whole,
+        });
     }
 
     /// What is known of each server.
@@ -152,8 +170,10 @@ impl SplitStage {
         let figures = |(number, member): (usize, &Member)| ServerFigures {
             name: member.name.clone(),
             is_up: member.memory.is_up(),
-            share_per_mille: u64::from(self.back_off.share(number)) * 1000
-                / u64::from(back_off::WHOLE),
+            share_per_mille: match member.memory.is_up() {
+                true => u64::from(self.back_off.share(number)) * 1000 / u64::from(back_off::WHOLE),
+                false => 0,
+            },
             rate_bps: self.back_off.rate_bps(number),
             last_error: member.last_error.map(|(event, _)| event.to_string()),
             last_error_age: member.last_error.map(|(_, at)| self.polled.since(at)),

@@ -17,7 +17,7 @@ counters! {
     discarded,
     /// WRITEs that were lost, or may have been.
     writes_lost,
-    /// Payloads that were asked for and did not reach the server.
+    /// Payloads that were asked for and did not reach the server, or of which it did not say that it has them.
     lost_write,
     /// Payloads that were asked for and did not come in time.
     lost_timeout,
@@ -29,17 +29,17 @@ counters! {
     refused_down,
     /// Payloads that were longer than a packet may be.
     refused_too_long,
-    /// Payloads that were not taken because too many requests were under way.
+    /// Payloads that were not taken because too many requests were under way, or are being sent again.
     refused_window,
-    /// Payloads for which there was no room among those being read.
+    /// Payloads for which there was no room among those that are being read or must not lose their place yet.
     refused_memory,
     /// READs that were not taken because too many waited.
     reads_refused,
     /// READs of payloads that are not there: overtaken, lost, forged, read twice.
     reads_unknown,
-    /// NAKs "sequence" that were acted on.
+    /// NAKs "sequence": a request was lost on the way.
     naks_sequence,
-    /// NAKs "receiver not ready" that were acted on.
+    /// NAKs "receiver not ready": the server asks for a pause.
     naks_not_ready,
     /// NAKs "invalid request" that ended a life.
     naks_invalid,
@@ -63,7 +63,8 @@ counters! {
     lives,
     /// Announcements of a server that was not known.
     incarnations,
-    /// Announcements that are of no use: too little memory, another IP version.
+    /// Announcements that are of no use: of another address or IP version than is expected, of another server of
+    /// the same number, with too little memory or too few queue pairs.
     announcements_refused,
     /// Answers to a former life, or to no request.
     stale,

@@ -9,9 +9,9 @@
 //! |---|---|
 //! | NAK "sequence": a request was lost | WRITEs from there on are lost; each leaves an empty WRITE in its place, so that no number is ever used for two things, and READs are asked again |
 //! | an answer to a later request: an answer was lost | READs without an answer are asked again |
-//! | nothing for [`Config::timeout`], then for twice as long, and so on | READs and empty WRITEs are asked again, or an empty WRITE is added: its acknowledgement, or a NAK, tells what the server has |
-//! | nothing for half of [`Config::read_timeout`] | what is not known to be written is given up, and an empty WRITE is in its place |
-//! | nothing for all of it; any NAK but "sequence" | the queue pair begins a new life: another epoch, other numbers |
+//! | READs wait longer than the server's answers let them | WRITEs are refused, and packets travel whole |
+//! | nothing for [`Config::timeout`] or as long as answers take, if that is more; then for twice as long, and so on | READs and empty WRITEs are asked again, or an empty WRITE is added: its acknowledgement, or a NAK, tells what the server has |
+//! | nothing for [`Config::read_timeout`]; any NAK but "sequence" | what is not known to be written is given up, and the queue pair begins a new life: another epoch, other numbers |
 //! | the same in a life in which the server has served nothing | the next one waits, twice as long each time, up to a second |
 //! | NAK "receiver not ready" | as "sequence", after the time that it says |
 //! | answers to a former life, or to no request | counted; a late NAK disables nothing |
@@ -25,11 +25,12 @@
 //! Why a READ never yields other bytes than were written: a payload's place is not used again while it is
 //! being read; a queue pair's requests are executed in the order of their numbers, each number means
 //! one thing for a whole life, and a request of a former life goes to a queue pair that is not there any
-//! more. What comes is held against length and Header Info nevertheless.
+//! more. What comes is held against length, Header Info and a [keyed hash](Config::authenticates) nevertheless.
 
 mod counters;
 mod queue_pair;
 mod shard;
+mod tags;
 
 pub use counters::Counters;
 pub use shard::{Receiver, Shard};
@@ -45,6 +46,7 @@ use crate::server::Draws;
 use queue_pair::{QueuePair, Read};
 use std::collections::VecDeque;
 use std::time::Duration;
+use tags::Tags;
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, RocePacket, is_roce};
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
 use twinpath_core::{Frame, Instant, Pools, Ticket};
@@ -79,6 +81,9 @@ pub struct Config {
     pub timeout: Duration,
     /// How long a payload may take from the READ to its arrival, and a queue pair may say nothing.
     pub read_timeout: Duration,
+    /// Whether a keyed hash of each payload is kept, and what comes back is held against it: key, address, length
+    /// and Header Info can all be read on the cable.
+    pub authenticates: bool,
     /// What nobody outside knows: sequence numbers are drawn from it, and from what follows.
     pub seed: u64,
     /// Which run of the switch this is: another each time that it starts. To one that starts again under
@@ -104,6 +109,7 @@ impl Config {
             ack_every: 8,
             timeout: Duration::from_millis(1),
             read_timeout: Duration::from_millis(200),
+            authenticates: true,
             seed,
             life: 0,
         }
@@ -149,6 +155,7 @@ pub struct Requester {
     /// Which run of the switch this is.
     life: u32,
     draws: Draws,
+    tags: Tags,
     peer: Option<Peer>,
     /// Incarnations that others have taken the place of.
     former: VecDeque<u32>,
@@ -168,6 +175,7 @@ pub struct Requester {
 struct Context<'a> {
     config: &'a Config,
     peer: &'a Peer,
+    tags: &'a Tags,
     rings: &'a mut [Ring],
     counters: &'a mut Counters,
     output: &'a mut Output,
@@ -254,7 +262,8 @@ impl Requester {
         };
         Self {
             queue_pairs: (0..queue_pairs).map(queue_pair).collect(),
-            life: draws.next() as u32,
+            life: Draws(config.life).next() as u32,
+            tags: Tags::new(&mut draws, config.authenticates),
             peer: None,
             former: VecDeque::with_capacity(FORMER),
             heard: None,
@@ -319,7 +328,9 @@ impl Requester {
         if are_all_up && !std::mem::replace(&mut self.is_told_up, true) {
             let known = self.queue_pair_figures();
             let whose = QueuePairs::of(&known[..used]);
-            output.events.push(Event::Up(whose));
+            let most = self.peer.as_ref().map_or(0, |peer| peer.mtu);
+            let most = most.saturating_sub(front_bytes(0) as u16);
+            output.events.push(Event::Up(whose, most));
         }
     }
 
@@ -366,14 +377,14 @@ impl Requester {
             return Ok(());
         };
         let known = &known.memory;
-        let is_new_run = memory.incarnation != known.incarnation
-            && !self.former.contains(&memory.incarnation)
-            && memory.mac == known.mac;
-        let refusal = AnnouncementRefusal::Another {
-            known: known.mac,
-            found: memory.mac,
-        };
-        is_new_run.then_some(()).ok_or(refusal)
+        let is_new_run =
+            memory.incarnation != known.incarnation && !self.former.contains(&memory.incarnation);
+        let (known, found) = (known.mac, memory.mac);
+        match (known == found, is_new_run) {
+            (true, true) => Ok(()),
+            (true, false) => Err(AnnouncementRefusal::Former { mac: found }),
+            (false, _) => Err(AnnouncementRefusal::Another { known, found }),
+        }
     }
 
     fn replace_peer(&mut self, peer: Peer, now: Instant, output: &mut Output) {
@@ -413,7 +424,7 @@ impl Requester {
             // Why its queue pairs are down, or why nobody is known, was told.
             Some(_) => {}
             None if self.counters.announcements_refused > 0 => {}
-            None => output.events.push(Event::Silent(whose)),
+            None => output.events.push(Event::Silent(whose, self.config.server)),
         }
     }
 
@@ -488,6 +499,7 @@ impl Requester {
         let Self {
             config,
             peer: Some(peer),
+            tags,
             queue_pairs,
             rings,
             counters,
@@ -508,6 +520,7 @@ impl Requester {
         let mut context = Context {
             config,
             peer,
+            tags,
             rings,
             counters,
             output,
@@ -576,7 +589,7 @@ impl PayloadMemory for Requester {
             self.counters.refused_too_long += 1;
             return Err((payload, Refusal::TooLong));
         }
-        if !pair.has_room(&self.config, now) {
+        if !pair.may_write(&self.config, peer.memory.reads, now) {
             self.counters.refused_window += 1;
             return Err((payload, Refusal::Window));
         }
@@ -587,6 +600,7 @@ impl PayloadMemory for Requester {
         };
         let header = pair.write_header(address, peer.memory.rkey, stored as u32, &self.config);
         let info = header_info(sequence, bytes);
+        self.rings[index].mark(sequence, self.tags.of(payload.bytes()));
         let written = written(payload, &info, &header, &path_of(peer, pair.number()));
         let frame = written.map_err(|payload| {
             self.rings[index].free(sequence);
@@ -623,6 +637,7 @@ impl PayloadMemory for Requester {
         let Self {
             config,
             peer: Some(peer),
+            tags,
             queue_pairs,
             rings,
             counters,
@@ -633,6 +648,10 @@ impl PayloadMemory for Requester {
         };
         let queue_pair = queue_pairs.get_mut(usize::from(handle.queue_pair));
         let queue_pair = queue_pair.ok_or(Refusal::QueuePair)?;
+        if queue_pair.is_dead(now, config) {
+            counters.lost_timeout += 1;
+            return Err(Refusal::Down);
+        }
         if !queue_pair.may_wait(config) {
             counters.reads_refused += 1;
             return Err(Refusal::Window);
@@ -642,6 +661,7 @@ impl PayloadMemory for Requester {
         let mut context = Context {
             config,
             peer,
+            tags,
             rings,
             counters,
             output,
@@ -652,6 +672,7 @@ impl PayloadMemory for Requester {
             sequence: handle.sequence,
             header,
             deadline: now + context.config.read_timeout,
+            sent: None,
         };
         queue_pair.read(read, &mut context, pools);
         Ok(())
@@ -719,6 +740,7 @@ impl PayloadMemory for Requester {
         let mut context = Context {
             config: &self.config,
             peer,
+            tags: &self.tags,
             rings: &mut self.rings,
             counters: &mut self.counters,
             output,
@@ -749,6 +771,7 @@ impl PayloadMemory for Requester {
             timeout: self.counters.lost_timeout,
             mismatch: self.counters.lost_mismatch,
             server: self.counters.lost_server,
+            gone: self.counters.reads_unknown,
         }
     }
 
@@ -785,7 +808,11 @@ impl PayloadMemory for Requester {
     }
 
     fn queue_pair_figures(&self) -> Vec<QueuePairStatus> {
-        self.queue_pairs.iter().map(QueuePair::figures).collect()
+        let figures = |pair: &QueuePair| QueuePairStatus {
+            is_ready: pair.is_ready() && !self.is_silent,
+            ..pair.figures()
+        };
+        self.queue_pairs.iter().map(figures).collect()
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Read {
     pub header: Ticket,
     /// When it is too late.
     pub deadline: Instant,
+    /// When it was asked for first.
+    pub sent: Option<Instant>,
 }
 
 /// What a number of the sequence stands for.
@@ -40,7 +42,11 @@ enum Request {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum State {
     /// It has no life, and the next one is asked for at this time.
-    Down { ask_at: Instant, wait: Duration },
+    Down {
+        ask_at: Instant,
+        wait: Duration,
+        since: Instant,
+    },
     /// It takes requests.
     Ready,
 }
@@ -48,6 +54,8 @@ enum State {
 const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// The paper's control loop looks for queue pairs in error so often.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Most requests that are sent again in one go.
+const MOST_AGAIN: usize = 64;
 /// As many requests are kept free for empty WRITEs.
 const RESERVED: usize = 2;
 
@@ -76,6 +84,11 @@ pub struct QueuePair {
     executed: Psn,
     /// From here on READs and empty WRITEs are to be sent again.
     resend: Option<Psn>,
+    /// How many of them in one go.
+    burst: usize,
+    /// The next ones go when all before this one are known to be executed: what loses or reorders them again
+    /// would have all of them sent once more.
+    awaited: Psn,
     /// Where something was missing that has been sent again, so that it is not at each answer.
     mended: Option<Psn>,
     /// READs that wait to be asked.
@@ -96,6 +109,34 @@ pub struct QueuePair {
     figures: QueuePairStatus,
     /// How long the fastest READ took, since somebody has asked.
     fastest_read: Option<Duration>,
+    /// How long answers take.
+    answers: AnswerTime,
+}
+
+/// How long answers take, smoothed, and how much that varies (as RFC 6298 has it).
+#[derive(Copy, Clone, Debug, Default)]
+struct AnswerTime {
+    smoothed: Duration,
+    variation: Duration,
+}
+
+impl AnswerTime {
+    /// One has taken so long from when it was first asked for.
+    fn took(&mut self, time: Duration) {
+        match self.smoothed.is_zero() {
+            true => (self.smoothed, self.variation) = (time, time / 2),
+            false => {
+                let off = self.smoothed.abs_diff(time);
+                self.variation = (3 * self.variation + off) / 4;
+                self.smoothed = (7 * self.smoothed + time) / 8;
+            }
+        }
+    }
+
+    /// After so long there may be none.
+    fn timeout(self) -> Duration {
+        self.smoothed + 4 * self.variation
+    }
 }
 
 impl QueuePair {
@@ -108,6 +149,7 @@ impl QueuePair {
             state: State::Down {
                 ask_at,
                 wait: FIRST_WAIT,
+                since: Instant::NEVER,
             },
             epoch,
             has_served: false,
@@ -119,6 +161,8 @@ impl QueuePair {
             window: VecDeque::new(),
             executed: Psn::default(),
             resend: None,
+            burst: 1,
+            awaited: Psn::default(),
             mended: None,
             waiting: VecDeque::new(),
             outstanding: 0,
@@ -129,6 +173,7 @@ impl QueuePair {
             unacknowledged: 0,
             figures: QueuePairStatus::default(),
             fastest_read: None,
+            answers: AnswerTime::default(),
         }
     }
 
@@ -180,7 +225,7 @@ impl QueuePair {
         draws: &mut Draws,
         now: Instant,
     ) -> Option<(u16, u32, Psn)> {
-        let State::Down { wait, .. } = self.state else {
+        let State::Down { wait, since, .. } = self.state else {
             return None;
         };
         if !self.has_psn {
@@ -194,6 +239,7 @@ impl QueuePair {
         self.state = State::Down {
             ask_at: now + wait,
             wait: (2 * wait).min(LONGEST_WAIT),
+            since,
         };
         Some((self.epoch, self.qpn, self.first))
     }
@@ -215,16 +261,29 @@ impl QueuePair {
         begins
     }
 
-    fn end(&mut self, ask_at: Instant) {
+    fn end(&mut self, now: Instant, ask_at: Instant) {
         self.window.clear();
         self.outstanding = 0;
         self.resend = None;
+        let since = match self.state {
+            State::Down { since, .. } => since.min(now),
+            State::Ready => now,
+        };
         self.epoch = self.epoch.wrapping_add(1);
         self.has_psn = false;
         self.state = State::Down {
             ask_at,
             wait: FIRST_WAIT,
+            since,
         };
+    }
+
+    /// Whether it has had no life for so long that whoever waits for a payload waits in vain.
+    pub fn is_dead(&self, now: Instant, config: &Config) -> bool {
+        match self.state {
+            State::Down { since, .. } => since + config.read_timeout <= now,
+            State::Ready => false,
+        }
     }
 
     /// How long the next life is not asked for. Each costs what is sent until its end, so those of a server
@@ -247,7 +306,7 @@ impl QueuePair {
         });
         let lost: Vec<_> = under_way.chain(self.waiting.drain(..)).collect();
         self.vain_wait = FIRST_WAIT;
-        self.end(now);
+        self.end(now, now);
         lost.into_iter().map(|read| read.header)
     }
 
@@ -264,8 +323,8 @@ impl QueuePair {
                 self.waiting.push_front(*read);
             }
         }
-        let wait = self.wait_for_life();
-        self.end(context.now + wait);
+        let ask_at = context.now + self.wait_for_life();
+        self.end(context.now, ask_at);
     }
 
     // The window.
@@ -280,8 +339,16 @@ impl QueuePair {
         (position < self.window.len()).then_some(position)
     }
 
+    /// Whether another payload may be written: one that could not be read in time is better not written. Of
+    /// READs the server answers so many in the time that an answer takes.
+    pub fn may_write(&self, config: &Config, reads: u8, now: Instant) -> bool {
+        let rounds = self.waiting.len() as u32 / u32::from(reads.max(1));
+        let wait = self.answers.smoothed.saturating_mul(rounds);
+        wait <= config.read_timeout / 4 && self.has_room(config, now)
+    }
+
     /// Whether another request may be sent.
-    pub fn has_room(&self, config: &Config, now: Instant) -> bool {
+    fn has_room(&self, config: &Config, now: Instant) -> bool {
         self.resend.is_none()
             && now >= self.not_before
             && self.window.len() + RESERVED < config.window
@@ -357,8 +424,17 @@ impl QueuePair {
     fn mend(&mut self, at: Psn) {
         if self.mended != Some(at) {
             self.mended = Some(at);
-            self.resend = Some(self.first);
+            self.begin_again();
         }
+    }
+
+    fn may_send_again(&self) -> bool {
+        self.executed.since(self.awaited) >= 0
+    }
+
+    fn begin_again(&mut self) {
+        self.resend = Some(self.first);
+        (self.burst, self.awaited) = (1, self.first);
     }
 
     // Requests.
@@ -417,7 +493,8 @@ impl QueuePair {
             }
             self.waiting.pop_front();
             self.outstanding += 1;
-            self.push(Request::Read(read), context.now);
+            let sent = read.sent.or(Some(context.now));
+            self.push(Request::Read(Read { sent, ..read }), context.now);
         }
     }
 
@@ -451,30 +528,40 @@ impl QueuePair {
         context.request(self.number, &header, pools)
     }
 
-    /// Sends again what is to be sent again, as far as there are buffers.
+    /// Sends again what is to be sent again, as far as there are buffers: one request first, and twice as
+    /// many each time that they were executed.
     fn send_again(&mut self, context: &mut Context<'_>, pools: &mut Pools) {
-        let Some(from) = self.resend.take() else {
+        let Some(from) = self.resend.filter(|_| self.may_send_again()) else {
             return;
         };
+        self.resend = None;
+        let mut left = self.burst;
         let start = from.since(self.first).max(0) as usize;
         for position in start..self.window.len() {
             let psn = self.first.plus(position as u32);
+            if left == 0 {
+                (self.resend, self.awaited) = (Some(psn), psn);
+                self.burst = (2 * self.burst).min(MOST_AGAIN);
+                return;
+            }
             let is_sent = match self.window[position] {
                 Request::Read(read) => match place(context, &read) {
                     Some(place) => {
+                        left -= 1;
                         context.counters.reads_repeated += 1;
                         self.send_read(psn, &place, context, pools)
                     }
                     None => true,
                 },
                 Request::Empty | Request::GivenUp if psn.since(self.executed) >= 0 => {
+                    left -= 1;
                     context.counters.empty_writes += 1;
                     self.send_empty(psn, context, pools)
                 }
                 _ => true,
             };
             if !is_sent {
-                self.resend = Some(psn);
+                (self.resend, self.awaited) = (Some(psn), self.first);
                 return;
             }
         }
@@ -615,8 +702,10 @@ impl QueuePair {
         context.rings[usize::from(read.ring)].free(read.sequence);
         let is_as_written = place.is_some_and(|place| {
             let stored = packet.payload(frame.bytes());
+            let front = front_bytes(place.bytes.into());
             stored.len() == stored_bytes(place.bytes.into())
                 && stored.starts_with(&header_info(read.sequence, place.bytes))
+                && context.tags.of(&stored[front..]) == place.tag
         });
         let Some(place) = place.filter(|_| is_as_written) else {
             pools.give(frame);
@@ -627,6 +716,8 @@ impl QueuePair {
         let is_cut =
             frame.pull_front(packet.payload_at + front_bytes(bytes)) && frame.set_len(bytes);
         debug_assert!(is_cut);
+        self.answers
+            .took(context.now.since(read.sent.unwrap_or(context.now)));
         let wanted = read.deadline - context.config.read_timeout;
         let took = context.now.since(wanted);
         self.fastest_read = Some(self.fastest_read.map_or(took, |fastest| fastest.min(took)));
@@ -661,14 +752,9 @@ impl QueuePair {
     /// before. A server in software may rest for as long as its machine has other things to do, and has
     /// lost nothing then.
     fn due(&self, config: &Config) -> Instant {
-        let wait = config.timeout.saturating_mul(1 << self.attempts.min(16));
-        let end = self.since + config.read_timeout;
-        let due = self.attempted + wait.min(config.read_timeout);
-        if self.attempted < end {
-            due.min(end)
-        } else {
-            due
-        }
+        let first = config.timeout.max(self.answers.timeout());
+        let wait = first.saturating_mul(1 << self.attempts.min(16));
+        (self.attempted + wait).min(self.since + config.read_timeout)
     }
 
     fn nothing_came(&mut self, context: &mut Context<'_>) {
@@ -676,20 +762,16 @@ impl QueuePair {
         self.attempts += 1;
         self.attempted = context.now;
         self.mended = None;
-        let (silence, patience) = (context.now.since(self.since), context.config.read_timeout);
-        if silence >= patience {
+        if context.now.since(self.since) >= context.config.read_timeout {
             self.disable(DownReason::NoAnswer, context);
             return;
-        }
-        if self.attempts > 1 && silence >= patience / 2 {
-            self.give_up_from(self.executed, context);
         }
         let is_asked =
             |request: &Request| !matches!(request, Request::Write(_) | Request::Answered);
         if !self.window.iter().any(is_asked) {
             self.window.push_back(Request::Empty);
         }
-        self.resend = Some(self.first);
+        self.begin_again();
     }
 
     /// READs that take too long are given up. An empty WRITE keeps their place, and they count among those
@@ -706,8 +788,9 @@ impl QueuePair {
             context.rings[usize::from(read.ring)].free(read.sequence);
             context.lose(read.header, Lost::Timeout);
         }
+        let is_dead = self.is_dead(context.now, context.config);
         while let Some(read) = self.waiting.front().copied() {
-            if context.now < read.deadline {
+            if context.now < read.deadline && !is_dead {
                 break;
             }
             self.waiting.pop_front();
@@ -728,7 +811,10 @@ impl QueuePair {
         let own = match self.state {
             State::Down { ask_at, .. } => ask_at,
             State::Ready if self.window.is_empty() => Instant::NEVER,
-            State::Ready if self.resend.is_some() => self.not_before.max(self.attempted),
+            // It waits for a buffer, or a time.
+            State::Ready if self.resend.is_some() && self.may_send_again() => {
+                self.not_before.max(self.attempted)
+            }
             State::Ready => self.due(config),
         };
         reads.map_or(own, |reads| reads.min(own))

@@ -517,26 +517,23 @@ impl Both {
     }
 }
 
-/// Found on a loaded machine: a server in software that its machine did not let run for a few milliseconds
+/// Found on a loaded machine, and by an audit: a server in software that its machine did not let run for a few milliseconds
 /// cost all that was under way, though it had lost nothing.
 #[test]
 fn a_server_that_rests_for_a_moment_loses_nothing() {
     let mut both = Both::new();
     let handles: Vec<_> = (0..10u8).map(|number| both.write(&[number])).collect();
-    let asked = handles[..4].iter();
-    asked.for_each(|handle| both.read(handle).unwrap());
-    both.rest(90);
+    let patience = both.requester.config().read_timeout;
+    both.rest(patience.as_millis() as u32 - 10);
     both.exchange();
-    handles[4..]
-        .iter()
-        .for_each(|handle| both.read(handle).unwrap());
+    handles.iter().for_each(|handle| both.read(handle).unwrap());
     both.exchange();
     let expected: Vec<_> = (0..10u8).map(|number| Ok(vec![number])).collect();
     assert_eq!(both.came(), expected);
     let counters = both.requester.counters();
     assert_eq!((counters.disabled, counters.writes_lost), (0, 0));
     // What was sent again while nobody answered is little.
-    assert!(counters.timeouts <= 7, "{}", counters.timeouts);
+    assert!(counters.timeouts <= 8, "{}", counters.timeouts);
 }
 
 /// Found by an attack: READs that were given up were not counted among those of the server, which then called
@@ -659,4 +656,149 @@ fn a_server_may_announce_another_mtu() {
     both.exchange();
     assert_eq!(both.memory(), memory);
     both.write(&[7; 508]);
+}
+
+impl Both {
+    /// So many milliseconds pass. In each a payload is written and read, and answers arrive so many later. Tells
+    /// how many were refused.
+    fn at_a_distance(&mut self, milliseconds: usize, delay: usize) -> usize {
+        let (mut refused, mut under_way) = (0, std::collections::VecDeque::new());
+        for millisecond in 0..milliseconds + delay {
+            self.now = self.now + Duration::from_millis(1);
+            let frame = self.pools.take_filled(&[7; 100]).unwrap();
+            match self.requester.write(0, frame, self.now, &mut self.output) {
+                Ok(handle) => self.read(&handle).unwrap(),
+                Err((frame, why)) => {
+                    assert_eq!(why, Refusal::Window);
+                    self.pools.give(frame);
+                    refused += 1;
+                }
+            }
+            self.reach_server();
+            under_way.push_back((millisecond + delay, self.answers()));
+            while under_way.front().is_some_and(|(at, _)| *at <= millisecond) {
+                let (_, answers) = under_way.pop_front().expect("it was looked at");
+                let answers = answers.into_iter();
+                answers.for_each(|frame| self.reach_switch(frame));
+            }
+            self.poll();
+            for returned in self.output.payloads.drain(..) {
+                self.pools.give(returned.payload.expect("nothing is lost"));
+            }
+        }
+        refused
+    }
+}
+
+/// Found by an attack: a server that is further away than the first time-out was asked for everything again and
+/// again, and answered all of it.
+#[test]
+fn a_server_that_is_far_away_is_not_asked_again_and_again() {
+    let mut both = Both::new();
+    // Of four READs at a time each takes three milliseconds: there is time for all.
+    assert!(both.at_a_distance(1000, 3) < 10);
+    let counters = both.requester.counters();
+    assert!(counters.payloads > 990, "{counters:?}");
+    assert!(counters.reads_repeated < 30, "{counters:?}");
+    assert_eq!(both.requester.losses().total(), 0);
+}
+
+/// The same of one that takes so long that payloads would not be back in time: packets travel whole.
+#[test]
+fn what_would_not_be_back_in_time_is_not_written() {
+    let mut both = Both::new();
+    // Four READs in twenty milliseconds, where twenty are wanted.
+    let refused = both.at_a_distance(2000, 20);
+    let counters = both.requester.counters();
+    assert!(
+        refused > 1000 && counters.payloads > 300,
+        "{refused}: {counters:?}"
+    );
+    assert!(counters.reads_repeated < counters.payloads, "{counters:?}");
+    assert_eq!(both.requester.losses().total(), 0, "{counters:?}");
+}
+
+/// Found by an attack: each NAK had all that was behind it sent again at once, which was reordered again.
+#[test]
+fn a_link_that_reorders_does_not_make_a_storm() {
+    let mut both = Both::new();
+    let mut written = 0;
+    for _ in 0..200 {
+        both.now = both.now + Duration::from_micros(100);
+        for _ in 0..100 {
+            let frame = both.pools.take_filled(&[7; 100]).unwrap();
+            match both.requester.write(0, frame, both.now, &mut both.output) {
+                Ok(handle) => {
+                    written += 1;
+                    both.requester.discard(&handle);
+                }
+                Err((frame, _)) => both.pools.give(frame),
+            }
+        }
+        for _ in 0..3 {
+            both.output.frames.chunks_mut(2).for_each(<[_]>::reverse);
+            both.reach_server();
+            let answers = both.answers().into_iter();
+            answers.for_each(|frame| both.reach_switch(frame));
+            both.poll();
+        }
+    }
+    let counters = both.requester.counters();
+    assert!(
+        counters.naks_sequence > 10 && written > 500,
+        "{written}: {counters:?}"
+    );
+    assert!(
+        counters.empty_writes < 3 * written,
+        "{written}: {counters:?}"
+    );
+}
+
+/// Found by a newcomer: headers that were let go one by one waited for a dead server one by one.
+#[test]
+fn nobody_waits_for_a_server_that_is_dead() {
+    let mut both = Both::new();
+    let handles: Vec<_> = (0..8u8).map(|number| both.write(&[number])).collect();
+    both.exchange();
+    let patience = both.requester.config().read_timeout;
+    both.write(b"not answered");
+    both.rest(2 * patience.as_millis() as u32 + 1);
+    assert!(!both.requester.is_ready(0));
+    for handle in &handles {
+        assert_eq!(both.read(handle), Err(Refusal::Down));
+    }
+    assert_eq!(both.requester.losses().timeout, 8);
+}
+
+/// What neither key, address, length nor Header Info tell: other bytes in a payload's place.
+#[test]
+fn other_bytes_than_were_written_are_not_taken() {
+    for (authenticates, expected) in [(true, Err(Lost::Mismatch)), (false, Ok(b"other".to_vec()))] {
+        let mut both = Both::new();
+        both.requester = Requester::new(Config {
+            authenticates,
+            ..*both.requester.config()
+        });
+        both.server = server(3, both.now);
+        both.exchange();
+        let handle = both.write(b"bytes");
+        // Somebody on the link who computes ICRCs.
+        let frame = both.output.frames.pop().expect("a WRITE");
+        let layout = dissect(frame.bytes()).unwrap();
+        let packet = RocePacket::read(frame.bytes(), &layout).unwrap();
+        let stored = packet.payload(frame.bytes());
+        let forged = [&stored[..stored.len() - 5], b"other"].concat();
+        let path = path_of(both.requester.peer.as_ref().unwrap(), 0);
+        let mut other = both.pools.take(200).unwrap();
+        other.set_len(path.frame_bytes(&packet.header, forged.len()));
+        let front = path.front_bytes(&packet.header);
+        other.bytes_mut()[front..front + forged.len()].copy_from_slice(&forged);
+        path.emit(&packet.header, forged.len(), other.bytes_mut())
+            .unwrap();
+        both.output.frames.push(other);
+        both.exchange();
+        both.read(&handle).unwrap();
+        both.exchange();
+        assert_eq!(both.came(), [expected]);
+    }
 }

@@ -296,19 +296,18 @@ impl QueuePair {
         counters: &mut Counters,
         pools: &mut Pools,
     ) -> Option<Option<Frame>> {
-        let (Some(answer), Some(path)) = (self.answers.pop_front(), self.path) else {
+        let (Some(mut answer), Some(path)) = (self.answers.pop_front(), self.path) else {
             return Some(None);
         };
-        let header = self.header(&answer, config.mtu.into());
-        let payload = match &answer {
-            Answer::Read { rest, .. } => {
-                let bytes = rest.reth.bytes.min(config.mtu.into());
-                // It was allowed, and memory stays.
-                let part = Reth { bytes, ..rest.reth };
-                regions.bytes(&part).unwrap_or(&[])
+        let mut payload: &[u8] = &[];
+        if let Answer::Read { rest, .. } = answer {
+            let bytes = rest.reth.bytes.min(config.mtu.into());
+            match regions.bytes(&Reth { bytes, ..rest.reth }) {
+                Some(part) => payload = part,
+                None => answer = self.withdrawn(rest.psn, counters),
             }
-            _ => &[],
-        };
+        }
+        let header = self.header(&answer, config.mtu.into());
         let Some(frame) = written(&path, &header, payload, pools) else {
             self.answers.push_front(answer);
             return None;
@@ -322,6 +321,16 @@ impl QueuePair {
             Answer::Refuse { .. } => {}
         }
         Some(Some(frame))
+    }
+
+    /// The memory that a READ was allowed is registered no more.
+    fn withdrawn(&mut self, psn: Psn, counters: &mut Counters) -> Answer {
+        self.state = State::Error;
+        self.answers.clear();
+        (self.outstanding, self.replayed) = (0, 0);
+        counters.naks_access += 1;
+        let why = Nak::RemoteAccess;
+        Answer::Refuse { psn, why }
     }
 
     fn header(&self, answer: &Answer, mtu: u32) -> Header {

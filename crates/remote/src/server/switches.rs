@@ -56,7 +56,7 @@ impl fmt::Display for SwitchEvent {
 }
 
 /// Most that waits to be told: whoever is on the link may ask as often as they like.
-const MOST_EVENTS: usize = 16;
+const MOST_EVENTS: usize = 4;
 
 /// The switches of a server.
 #[derive(Debug, Default)]

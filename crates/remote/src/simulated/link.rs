@@ -1,6 +1,7 @@
 //! One direction of the link, and what somebody who sits on it can do.
 
 use super::{Random, Tally};
+use crate::handle::HEADER_INFO_BYTES;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct Faults {
     pub failing: u64,
     /// Somebody on the link sends something.
     pub forged: u64,
+    /// They put other bytes in a payload's place, with its Header Info and the right ICRC.
+    pub rewritten: u64,
     /// There are few buffers at either end.
     pub has_few_buffers: bool,
 }
@@ -42,6 +45,7 @@ impl Faults {
         crashes: 0,
         failing: 0,
         forged: 0,
+        rewritten: 0,
         has_few_buffers: false,
     };
 
@@ -62,6 +66,7 @@ impl Faults {
             crashes: some(900),
             failing: some(300),
             forged: some(900),
+            rewritten: some(50),
             has_few_buffers: some(10) > 7,
         }
     }
@@ -131,6 +136,13 @@ impl Link {
             return;
         }
         let mut bytes = bytes.to_vec();
+        if self.random.happens(faults.rewritten)
+            && let Some(other) = self.rewritten(&bytes)
+        {
+            tally.count("frames_rewritten");
+            bytes = other;
+        }
+        let random = &mut self.random;
         let clean = bytes.clone();
         if random.happens(faults.damaged) {
             tally.count("frames_damaged");
@@ -161,6 +173,25 @@ impl Link {
     }
 
     // What somebody on the link can do, who computes right ICRCs.
+
+    /// A frame with another payload in the place of its own, and its own Header Info.
+    fn rewritten(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let frame = RoceFrame::of(bytes)?;
+        let stored = frame.packet.payload(&frame.bytes);
+        let info = stored.get(..HEADER_INFO_BYTES)?;
+        let is_stored = |opcode| [Opcode::READ_RESPONSE_ONLY, Opcode::WRITE_ONLY].contains(&opcode);
+        let mut random = self.random.clone();
+        let other = self.seen(&mut random, is_stored)?;
+        self.random = random;
+        let other = other
+            .packet
+            .payload(&other.bytes)
+            .get(HEADER_INFO_BYTES..)?;
+        let others = other.iter().cycle().take(stored.len() - info.len());
+        let payload: Vec<u8> = info.iter().chain(others).copied().collect();
+        (payload.len() == stored.len() && payload != stored)
+            .then(|| emitted(&frame.path(), &frame.packet.header, &payload))
+    }
 
     /// A frame that was seen lately and is of such a kind.
     fn seen(&self, random: &mut Random, is_such: impl Fn(Opcode) -> bool) -> Option<RoceFrame> {

@@ -79,6 +79,7 @@ fn whatever_happens_no_payload_is_a_wrong_one() {
         "frames_damaged",
         "frames_repeated_after_long",
         "frames_moved",
+        "frames_rewritten",
         "crashes",
         "failures",
         "forged_answers",

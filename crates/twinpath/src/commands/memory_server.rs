@@ -139,6 +139,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
             arguments.listen, device.name
         ));
     }
+    arguments.check_address()?;
     let server = MemoryServer::new(arguments.config(&port, seed)?, Instant::ZERO);
     arguments.serve(server, port, "in software", &stop)
 }
@@ -175,6 +176,21 @@ impl Arguments {
         let own: Vec<Address> = own.map(|one| Address::from(one.address)).collect();
         let folder = Path::new(devices::FOLDER);
         Ok(Device::of_interface(folder, &self.listen, &own))
+    }
+
+    /// In software an address must be none of this host's.
+    fn check_address(&self) -> Result<(), MemoryServerError> {
+        let Some(address) = self.address else {
+            return Ok(());
+        };
+        let all = kernel_addresses().map_err(MemoryServerError::Addresses)?;
+        match all.into_iter().find(|one| one.address == address) {
+            Some(own) => Err(MemoryServerError::OwnAddress {
+                address,
+                device: own.device,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Says what there is, serves, and tells what was counted.

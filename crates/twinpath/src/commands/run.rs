@@ -132,8 +132,9 @@ const DEFAULT_REPORT: &str = "twinpath-report";
 
 /// Runs.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    if let Some(format) = arguments.log_format {
-        log::begin(format, arguments.log_level);
+    match arguments.log_format {
+        Some(format) => log::begin(format, arguments.log_level),
+        None => log::begin_for_people(),
     }
     let service = arguments.service()?;
     output::warnings_about(&service);

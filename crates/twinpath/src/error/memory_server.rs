@@ -41,6 +41,16 @@ pub enum MemoryServerError {
     /// The interface.
     #[error(transparent)]
     Port(OpenError),
+    /// The kernel would answer, too.
+    #[error(
+        "--address {address}: {device} of this host has it, whose kernel would answer what is for the memory server: expected another one"
+    )]
+    OwnAddress {
+        /// What was asked for.
+        address: std::net::IpAddr,
+        /// Which interface has it.
+        device: String,
+    },
     /// The system does not tell its addresses.
     #[error("cannot ask for this host's addresses: {0}")]
     Addresses(std::io::Error),

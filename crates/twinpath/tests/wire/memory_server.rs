@@ -343,13 +343,13 @@ impl Server {
     /// Starts it, with this number.
     pub fn start(network: &Network, host: &str, number: u16) -> Self {
         let command = network.command(host, env!("CARGO_BIN_EXE_twinpath"));
-        Self::start_by(command, "eth0", number)
+        Self::start_by(command, "eth0", number, &[])
     }
 
     /// The same at an interface, where the command runs.
-    pub fn start_by(mut command: Command, interface: &str, number: u16) -> Self {
+    pub fn start_by(mut command: Command, interface: &str, number: u16, more: &[&str]) -> Self {
         command.args(["memory-server", "--listen", interface, "--memory", "16M"]);
-        command.args(["--server", &number.to_string()]);
+        command.args(["--server", &number.to_string()]).args(more);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().expect("it starts")))
     }

@@ -6,6 +6,9 @@ use super::middle::{Middle, cut_network, wait_for};
 use super::programs::{Server, WebServer, begin_fetch, succeed, succeeds_soon};
 use std::path::Path;
 use twinpath_control::report::{MemoryServerFigures, SplitFigures, json};
+use twinpath_core::wire::dissect;
+use twinpath_core::wire::roce::{RoceMalformed, RocePacket};
+use twinpath_io::{CaptureReader, Next};
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// Hosts beside the first client that may send.
@@ -18,9 +21,14 @@ fn service_with(shards: u16, of_first: &str) -> String {
 
 /// A memory server with this number, at an interface that is called after it.
 pub fn server(number: u8) -> String {
+    server_from(number, "169.254.0.1/16")
+}
+
+/// The same, from this address.
+fn server_from(number: u8, own_address: &str) -> String {
     format!(
         "[[split.servers]]\nname = \"memory-{number}\"\nnumber = {number}\ndevice = \"memory{number}\"\n\
-             driver = \"af_packet\"\nown_address = \"169.254.0.1/16\"\n"
+             driver = \"af_packet\"\nown_address = \"{own_address}\"\n"
     )
 }
 
@@ -69,12 +77,24 @@ fn record(network: &Network, interface: &str, capture: &Path) -> Option<Server> 
     })
 }
 
-/// What was recorded is RoCE to tshark, but for a few announcements, and nothing of it is malformed.
-fn assert_is_roce(capture: &Path) {
-    let roce = tshark(capture, "infiniband");
+/// What was recorded is RoCE to tshark, but for a few announcements, and nothing of it is malformed. Its ICRCs,
+/// which tshark does not look at, hold.
+fn assert_is_roce(capture: &Path, ip: &str) {
+    let roce = tshark(capture, &format!("infiniband && {ip}"));
     assert!(roce > RECORDED * 9 / 10, "{roce}");
     let bad = tshark(capture, "_ws.malformed || _ws.unreassembled || icmp");
     assert_eq!(bad, 0);
+    let mut reader = CaptureReader::open(capture).expect("a capture");
+    let (mut sound, mut buffer) = (0, vec![0; 1 << 16]);
+    while let Next::Frame(record) = reader.next_into(&mut buffer).expect("sound") {
+        let frame = &buffer[..record.captured_len];
+        match dissect(frame).map(|layout| RocePacket::read(frame, &layout)) {
+            Ok(Ok(_)) => sound += 1,
+            Ok(Err(RoceMalformed::NotRoce)) | Err(_) => {}
+            Ok(Err(why)) => panic!("{why}"),
+        }
+    }
+    assert_eq!(sound, roce);
 }
 
 /// What the service tells of its memory servers, if it answers.
@@ -101,15 +121,22 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
     }
     let network = network();
     let first = MemoryServer::start(&network, "memory-1", 1);
-    let second = MemoryServer::start(&network, "memory-2", 2);
-    let middle = Middle::start(&network, &service(1));
+    // RoCE goes over IPv4 to one, and over IPv6 to the other.
+    let command = network.command("memory-2", env!("CARGO_BIN_EXE_twinpath"));
+    let second = MemoryServer::start_by(command, "eth0", 2, &["--address", "fd0a::2"]);
+    let servers = server(1) + &server_from(2, "fd0a::1/64");
+    let middle = Middle::start(&network, &service_of(1, &servers));
     let ping = ["-c1", "-W1", "10.9.0.2"];
     assert!(succeeds_soon(&network, "client", "ping", &ping));
     let web = WebServer::start(&network, "server");
     assert!(wait_for(|| are_up(&middle, 2)), "both servers are there");
     let folder = tempfile::tempdir().expect("a folder");
-    let capture = folder.path().join("cable.pcap");
-    let recorder = record(&network, "memory2", &capture);
+    let cables = [("memory1", "ip"), ("memory2", "ipv6")];
+    let recorders = cables.map(|(interface, ip)| {
+        let capture = folder.path().join(interface);
+        let recorder = record(&network, interface, &capture);
+        (recorder, capture, ip)
+    });
     web.is_fetched(&network, "client", "10.9.0.2");
     // One dies while the next file is under way, and comes back.
     let download = begin_fetch(&network, "client", "[fd09::2]", "20M");
@@ -151,8 +178,10 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
         lost.queue_pairs.iter().any(|pair| pair.lives > 1),
         "{lost:?}"
     );
-    if recorder.is_some() {
-        assert_is_roce(&capture);
+    for (recorder, capture, ip) in recorders {
+        if recorder.is_some() {
+            assert_is_roce(&capture, ip);
+        }
     }
     for server in [first, second] {
         let said = server.stop();

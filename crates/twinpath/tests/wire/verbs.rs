@@ -39,7 +39,7 @@ fn make_card(network: &Network, host: &str, interface: &str, addresses: &[&str])
 
 fn start(interface: &str, number: u16) -> Server {
     let command = Command::new(env!("CARGO_BIN_EXE_twinpath"));
-    Server::start_by(command, interface, number)
+    Server::start_by(command, interface, number, &[])
 }
 
 /// Payloads come as they were written, through requests that are spoiled on their way, and through a server

@@ -104,6 +104,9 @@ impl Display for SplitFacts {
             };
             writeln!(f, "  {name:<16} {sees}: {why}")?;
         }
+        if !self.is_split {
+            return write!(f, "  so the rest of [split] has no effect");
+        }
         match self.store_payloads {
             Some(payloads) => writeln!(
                 f,

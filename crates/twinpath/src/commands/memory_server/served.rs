@@ -26,8 +26,8 @@ const BURST: usize = 64;
 const BUFFERS: (usize, usize) = (4096, 64);
 /// How often the interface is looked at, and figures are shown.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// So often it is told at most that a switch took what another had.
-const TAKEN_INTERVAL: Duration = Duration::from_secs(10);
+/// So much is told of switches at most in such a time: whoever is on the link may ask as often as they like.
+const TOLD: (usize, Duration) = (8, Duration::from_secs(10));
 
 /// A server that serves.
 pub struct Served<E> {
@@ -35,8 +35,8 @@ pub struct Served<E> {
     port: Port,
     pools: Pools,
     began: Clock,
-    /// When it was last told that a switch took what another had.
-    taken: Option<Clock>,
+    /// How much was told of switches since when.
+    told: (usize, Clock),
     is_quiet: bool,
     progress: ProgressBar,
 }
@@ -57,7 +57,7 @@ impl<E: Endpoint + Figures> Served<E> {
             port,
             pools: Pools::new(BUFFERS.0, BUFFERS.1),
             began: Clock::now(),
-            taken: None,
+            told: (0, Clock::now()),
             is_quiet,
             progress,
         }
@@ -116,15 +116,15 @@ impl<E: Endpoint + Figures> Served<E> {
     }
 
     fn tell_of_switches(&mut self) {
+        if self.told.1.elapsed() >= TOLD.1 {
+            self.told = (0, Clock::now());
+        }
         for event in self.server.take_switch_events() {
-            if !event.is_error() {
-                self.note(&event.to_string());
-            } else if !self
-                .taken
-                .is_some_and(|told| told.elapsed() < TAKEN_INTERVAL)
-            {
-                self.taken = Some(Clock::now());
-                self.warn(&event.to_string());
+            self.told.0 += 1;
+            match (self.told.0 <= TOLD.0, event.is_error()) {
+                (true, true) => self.warn(&event.to_string()),
+                (true, false) => self.note(&event.to_string()),
+                (false, _) => {}
             }
         }
     }

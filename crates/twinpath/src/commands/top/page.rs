@@ -230,7 +230,7 @@ impl Page<'_> {
         let state = if server.is_up { "up" } else { "DOWN" };
         let written = self.packets(counted(&["writes"]));
         let read = self.packets(counted(&["reads"]));
-        let link = self.bits(counted(&["transmitted_bytes", "received_bytes"]));
+        let link = units::bit_rate(server.rate_bps as f64);
         let [outstanding, lost] = [server.outstanding(), server.lost()].map(units::count);
         let share = units::percent(units::fraction(server.share_per_mille, 1000));
         writeln!(
@@ -419,6 +419,7 @@ mod tests {
             name: "m-1".into(),
             is_up: true,
             share_per_mille: 437,
+            rate_bps: 16_000_000,
             last_error: Some("queue pair 3: gone".into()),
             last_error_age_ms: Some(61_500),
             counters: counters.into(),
