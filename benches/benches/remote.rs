@@ -52,7 +52,10 @@ fn main() {
         SIZES.into_iter().for_each(|bytes| headers(many, bytes));
     }
     if wanted("switch") {
-        SIZES.into_iter().for_each(|bytes| switch(many, bytes));
+        for authenticates in [true, false] {
+            let sizes = SIZES.into_iter();
+            sizes.for_each(|bytes| switch(many, bytes, authenticates));
+        }
     }
 }
 
@@ -190,10 +193,11 @@ struct Both {
 }
 
 impl Both {
-    fn new() -> Self {
+    fn new(authenticates: bool) -> Self {
         let [switch, server] = [1, 2].map(|last| Address::from_v4([10, 0, 0, last]));
         let config = requester::Config {
             queue_pairs: 1,
+            authenticates,
             ..requester::Config::new(0, MacAddress([2; 6]), switch, 1)
         };
         let responder = responder::Config {
@@ -416,9 +420,9 @@ fn datagrams(bytes: usize) -> Vec<Frame> {
     (0..FLOWS).map(frame).collect()
 }
 
-/// The switch's share of WRITE, READ, and the payload's arrival.
-fn switch(many: usize, bytes: usize) {
-    let mut both = Both::new();
+/// The switch's share of WRITE, READ, and the payload's arrival, which is held against a keyed hash or is not.
+fn switch(many: usize, bytes: usize, authenticates: bool) {
+    let mut both = Both::new(authenticates);
     let (mut writing, mut reading, mut arriving) = (Vec::new(), Vec::new(), Vec::new());
     let payload = vec![0x5a; bytes];
     for _ in 0..many / BURST as usize {
@@ -452,7 +456,11 @@ fn switch(many: usize, bytes: usize) {
     for (what, mut times) in [("WRITE", writing), ("READ", reading), ("arrival", arriving)] {
         times.sort();
         let ns = ns_each(times[times.len() / 2], BURST as usize);
-        row(&format!("switch, {what} of {bytes} bytes"), ns, None);
+        let hash = if authenticates { "" } else { ", no hash" };
+        row(&format!("switch, {what} of {bytes} bytes{hash}"), ns, None);
+    }
+    if !authenticates {
+        return;
     }
     let packets = many / BURST as usize * BURST as usize;
     for (load, way) in both.links.iter().zip(["to", "from"]) {
