@@ -424,7 +424,6 @@ mod tests {
             last_error_age_ms: Some(61_500),
             counters: counters.into(),
             queue_pairs: vec![QueuePairFigures::default()],
-            ..MemoryServerFigures::default()
         };
         moment.report.split = Some(SplitFigures {
             counts,
