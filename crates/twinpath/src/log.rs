@@ -59,7 +59,7 @@ pub fn begin(format: LogFormat, level: LogLevel) {
         .with_target(false);
     let begun = match format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        LogFormat::Text if is_journal() => builder.event_format(Journal).try_init(),
+        LogFormat::Text if is_journal() => builder.event_format(Labelled(priority)).try_init(),
         LogFormat::Text => builder.try_init(),
     };
     if begun.is_ok() {
@@ -76,32 +76,8 @@ pub fn begin_for_people() {
     let _ = tracing_subscriber::fmt()
         .with_max_level(Level::WARN)
         .with_writer(|| Lossy(io::stderr()))
-        .event_format(Sentences)
+        .event_format(Labelled(label))
         .try_init();
-}
-
-/// A sentence with what it is in front.
-struct Sentences;
-
-impl<S, N> FormatEvent<S, N> for Sentences
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let label = match *event.metadata().level() {
-            Level::ERROR => "error",
-            _ => "warning",
-        };
-        write!(writer, "{label}: ")?;
-        context.format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
-    }
 }
 
 /// A writer that takes whatever comes: what the one behind it does not take is lost. Who told of an
@@ -134,10 +110,10 @@ fn is_journal() -> bool {
     own.is_ok_and(|own| told == format!("{}:{}", own.st_dev(), own.st_ino()))
 }
 
-/// As the journal reads lines: the priority of syslog in front (sd-daemon(3)).
-struct Journal;
+/// What happened, with what its level is called in front.
+struct Labelled(fn(Level) -> &'static str);
 
-impl<S, N> FormatEvent<S, N> for Journal
+impl<S, N> FormatEvent<S, N> for Labelled
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -148,18 +124,27 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        writer.write_str(self.0(*event.metadata().level()))?;
         context.format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }
 }
 
-const fn priority(level: Level) -> u8 {
+/// As the journal reads lines: the priority of syslog (sd-daemon(3)).
+const fn priority(level: Level) -> &'static str {
     match level {
-        Level::ERROR => 3,
-        Level::WARN => 4,
-        Level::INFO => 6,
-        _ => 7,
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        _ => "<7>",
+    }
+}
+
+/// As the command tells of itself.
+const fn label(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "error: ",
+        _ => "warning: ",
     }
 }
 
@@ -214,6 +199,6 @@ mod tests {
     #[test]
     fn priorities_are_those_of_syslog() {
         let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG];
-        assert_eq!(levels.map(priority), [3, 4, 6, 7]);
+        assert_eq!(levels.map(priority), ["<3>", "<4>", "<6>", "<7>"]);
     }
 }
