@@ -194,7 +194,7 @@ fn hits(count: usize) {
     let mut dpu = dpu(&objects, count);
     each(&mut dpu, 0..count, sizes.mappings, flags::SYN);
     assert_eq!(dpu.flow_count(), count);
-    let packets = count.clamp(20_000, 1_000_000);
+    let packets = count.clamp(200_000, 1_000_000);
     let order = scattered(count).cycle().take(packets);
     let ns = each(&mut dpu, order, sizes.mappings, flags::ACK);
     let bytes = dpu.flow_memory_bytes();

@@ -113,6 +113,9 @@ reasons! {
     /// A load balancer's redirect, which the machine does not get: it has moved its connection, or
     /// there was none to move.
     Redirect => "redirect",
+    /// A redirect of load balancers that a machine sent, or that would send its connection to no one
+    /// host, or to the DPU itself.
+    ForgedRedirect => "forged_redirect",
     /// A packet that has no counterpart in the other IP version.
     Untranslatable => "untranslatable",
     /// The ENI has as many flows as it may.

@@ -84,6 +84,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Whether anything is not answered yet.
+    pub fn is_asking(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
     fn wait_for(&self, key: &EntryKey) -> Result<(), Stop> {
         match self.flows.contains_key(key) {
             true => Err(Stop::Wait(*key)),
@@ -135,7 +140,10 @@ impl Dpu {
         let frame = buffer.get(start..).unwrap_or(&[]);
         let mut received = match Received::read(frame, &self.tables, &self.settings) {
             Ok(received) => received,
-            Err((reason, eni)) => return DpuStep::Done(self.dropped(reason, eni)),
+            Err((reason, whose)) => {
+                let eni = whose.map(|(_, eni, _)| eni);
+                return DpuStep::Done(self.dropped(reason, eni));
+            }
         };
         self.set_answer(answer);
         let step = self.go_on(buffer, start, &mut received, None, now);
@@ -193,7 +201,7 @@ impl Dpu {
     #[inline]
     pub(super) fn wait_for_others(&self, key: &EntryKey) -> Result<(), Stop> {
         match &self.judge {
-            PolicyPlace::Elsewhere(asked) if !asked.flows.is_empty() => asked.wait_for(key),
+            PolicyPlace::Elsewhere(asked) if asked.is_asking() => asked.wait_for(key),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
 use super::asking::DatagramName;
+use super::burst::Owner;
 use super::errors::Translation;
 use super::limit::later;
 use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
@@ -117,21 +118,19 @@ impl Dpu {
 
     /// Asks the processor to fetch what a packet will probably need that opens a flow: room for it, what
     /// answers are looked for by, and the mapping of its destination in the ENI's own network.
-    pub(super) fn fetch_for_new(&self, received: &Received, hash: u64) {
-        let arrival = &received.arrival;
-        let Some(eni) = self.tables.eni(arrival.eni) else {
+    pub(super) fn fetch_for_new(&self, (direction, eni): Owner, headers: &Headers, hash: u64) {
+        let Some(eni) = self.tables.eni(eni) else {
             return;
         };
-        let headers = &arrival.headers;
         let ports = headers.ports.unwrap_or([0; 2]);
-        let key = EntryKey::new(eni.serial, arrival.direction, headers, ports);
-        let back = match arrival.direction {
+        let key = EntryKey::new(eni.serial, direction, headers, ports);
+        let back = match direction {
             Direction::Outbound => Direction::Inbound,
             Direction::Inbound => Direction::Outbound,
         };
         self.flows.prefetch_tags(self.flows.hash(&key.turned(back)));
         self.flows.prefetch_room(hash);
-        let far_end = match arrival.direction {
+        let far_end = match direction {
             Direction::Outbound => headers.destination,
             Direction::Inbound => headers.source,
         };
@@ -240,10 +239,12 @@ impl Dpu {
         self.flows.remove(place);
         self.actions.give(entry.action);
         self.actions.give(peer.action);
+        let part = self.own_part();
         let state = self.enis.get_mut(usize::from(entry.eni));
         // A later ENI with the same number has nothing to do with it.
         if let Some(state) = state.filter(|state| state.serial == serial) {
             state.flows = state.flows.saturating_sub(1);
+            self.unused_parts += usize::from(state.flows < part);
             count(&mut state.counters);
         }
     }
@@ -286,7 +287,10 @@ impl Dpu {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let accepts = self.actions.accepts(entry.action);
         let accepts = accepts.ok_or(Reason::NoFlow)?;
-        match self.policies(eni).accepts(arrival, &accepts) {
+        match self
+            .policies(eni)
+            .accepts(arrival.direction, arrival.key, &accepts)
+        {
             true => Ok((place, entry)),
             false => Err(Reason::FlowVni.into()),
         }
@@ -490,21 +494,53 @@ impl Dpu {
     /// Whether an ENI may have another flow.
     fn has_room(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let enis = self.tables.eni_count();
-        let enis = enis.div_ceil(self.settings.shards.max(1)).max(1);
+        let enis = self.enis_here();
         let limit = eni.limits.flows;
         if limit != 0 && self.flows_below(limit, number, now) >= limit {
             return Err(Reason::FlowLimit);
         }
-        // The last quarter of the table is for those that have less than their share.
+        match self.has_room_for(number, enis) {
+            true => Ok(()),
+            false => Err(Reason::FlowTableFull),
+        }
+    }
+
+    /// Whether the table has room for another flow of an ENI. A quarter of it is divided among all ENIs:
+    /// that part is each one's own, whoever else opens how many. When the table is three quarters full, the
+    /// rest is for those that have less than their share of the whole.
+    fn has_room_for(&self, number: u16, enis: usize) -> bool {
         let (count, most) = (self.flows.len() / 2, self.settings.flows);
+        let own = self.flows_of(number);
+        if own < self.own_part() {
+            return count < most;
+        }
         let is_crowded = count.saturating_mul(4) >= most.saturating_mul(3);
         let share = (most / enis).max(1);
-        let is_full = count >= most || is_crowded && self.flows_of(number) as usize >= share;
-        match is_full {
-            true => Err(Reason::FlowTableFull),
-            false => Ok(()),
+        // Each shard knows all ENIs, and has its part of them.
+        let kept = self.unused_parts / self.settings.shards.max(1);
+        most.saturating_sub(count) > kept && (!is_crowded || (own as usize) < share)
+    }
+
+    /// How many flows an ENI may have for sure.
+    pub(super) fn own_part(&self) -> u32 {
+        let part = self.settings.flows / 4 / self.enis_here();
+        u32::try_from(part).unwrap_or(u32::MAX)
+    }
+
+    /// How many ENIs there are to a shard.
+    fn enis_here(&self) -> usize {
+        let enis = self.tables.eni_count();
+        enis.div_ceil(self.settings.shards.max(1)).max(1)
+    }
+
+    /// An ENI has a flow more.
+    fn add_flow(&mut self, number: u16) {
+        let part = self.own_part();
+        let state = &mut self.enis[usize::from(number)];
+        if state.flows < part {
+            self.unused_parts = self.unused_parts.saturating_sub(1);
         }
+        state.flows += 1;
     }
 
     /// Whether an ENI may open a connection now. What policies refuse does not count: nobody else can
@@ -569,7 +605,7 @@ impl Dpu {
             self.keep_moved();
             return Err(Reason::FlowTableFull);
         };
-        self.enis[usize::from(number)].flows += 1;
+        self.add_flow(number);
         self.keep_moved();
         self.keep_deadline(places[0]);
         Ok(places)

@@ -5,8 +5,10 @@
 
 mod actions;
 mod asking;
+mod burst;
 mod errors;
 mod flows;
+mod known;
 mod limit;
 mod numbering;
 mod ports;
@@ -18,6 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use twinpath_core::hash::seed_for;
+use twinpath_core::wire::Address;
 use twinpath_core::{Identifications, Instant, Share};
 
 use crate::counters::{Drops, EniCounters};
@@ -25,19 +28,20 @@ use crate::flows::{Deadlines, EntryKey, EntryNumber, FlowTable, Fragments, IdleT
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{
-    Action, Applied, ApplyContext, Received, Template, Unreceived, apply, apply_template,
+    Action, Applied, ApplyContext, Peeled, Received, Template, Unreceived, apply, apply_template,
     sent_bytes,
 };
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::source::ObjectSource;
-use crate::tables::Tables;
+use crate::tables::{EniEntry, Limits, Tables};
 
 pub use asking::{Answer, DpuStep, Question};
 pub use flows::FlowView;
 
 use actions::Actions;
 use asking::PolicyPlace;
+use burst::Burst;
 use errors::Translation;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
@@ -82,14 +86,16 @@ pub struct Dpu {
     flows: FlowTable,
     actions: Actions,
     enis: Vec<EniState>,
+    /// How many flows ENIs may open that have fewer than their [own part](Self::own_part).
+    unused_parts: usize,
     drops: Drops,
     /// What is drawn for packets behind NAT gateways.
     identifications: Identifications,
     aged: Vec<EntryNumber>,
     /// What the sender of the packet in hand is told.
     error: Option<Vec<u8>>,
-    /// Packets of a burst, with the hashes of their flows.
-    burst: Vec<(Result<Received, Unreceived>, u64)>,
+    /// Packets that come next.
+    burst: Burst,
 }
 
 /// Why a packet does not leave now.
@@ -143,11 +149,12 @@ impl Dpu {
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Actions::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
+            unused_parts: 0,
             drops: Drops::default(),
             identifications: identifications(&settings, seed),
             aged: Vec::new(),
             error: None,
-            burst: Vec::new(),
+            burst: Burst::default(),
             settings,
         };
         dpu.count_enis();
@@ -214,6 +221,10 @@ impl Dpu {
                 };
             }
         }
+        let part = self.own_part();
+        let numbers = self.tables.enis().map(|(number, _)| number);
+        let unused = numbers.map(|number| part.saturating_sub(self.flows_of(number)) as usize);
+        self.unused_parts = unused.sum();
         self.set_limits();
     }
 
@@ -233,77 +244,6 @@ impl Dpu {
         }
     }
 
-    /// The same for a burst, in its order: before the first packet is treated all have been taken
-    /// apart, and reads of memory that their flows need are under way together. `each` is told what
-    /// became of each.
-    pub fn process_burst<B: AsMut<[u8]>>(
-        &mut self,
-        buffers: &mut [B],
-        start: usize,
-        now: Instant,
-        mut each: impl FnMut(&mut B, Verdict),
-    ) {
-        let frames = buffers.iter_mut().map(|buffer| &*buffer.as_mut());
-        self.look_ahead(frames.map(|bytes| bytes.get(start..).unwrap_or(&[])));
-        for (number, buffer) in buffers.iter_mut().enumerate() {
-            let step = self.begin_ahead(number, buffer.as_mut(), start, now);
-            let verdict = self.verdict(step);
-            each(buffer, verdict);
-        }
-    }
-
-    /// Takes packets apart that come next, and brings what their flows need of memory: reads of it are
-    /// under way together. [`Self::begin_ahead`] is told which of them a packet is.
-    pub fn look_ahead<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) {
-        let mut burst = std::mem::take(&mut self.burst);
-        burst.clear();
-        for frame in frames {
-            let received = Received::read(frame, &self.tables, &self.settings);
-            let hash = received.as_ref().map_or(0, |it| self.hash(frame, it));
-            self.flows.fetch(hash);
-            burst.push((received, hash));
-        }
-        // A bit for each packet whose flow is not in its first bucket.
-        let mut others = 0u64;
-        for (number, (_, hash)) in burst.iter().enumerate() {
-            let is_other = !self.flows.fetch_on(*hash);
-            others |= u64::from(is_other).checked_shl(number as u32).unwrap_or(0);
-        }
-        for (number, (received, hash)) in burst.iter().enumerate() {
-            let is_other = others.checked_shr(number as u32).unwrap_or(1) & 1 != 0;
-            if is_other
-                && !self.flows.fetch_other(*hash)
-                && let Ok(received) = received
-            {
-                self.fetch_for_new(received, *hash);
-            }
-        }
-        for (_, hash) in &burst {
-            if let Some(entry) = self.flows.probable_entry(*hash) {
-                self.actions.fetch(entry.action);
-                self.tables.prefetch_epoch(entry.mapping_epoch);
-            }
-        }
-        self.burst = burst;
-    }
-
-    /// As [`Self::begin`], for the packet with this number of those that were looked at last.
-    pub fn begin_ahead(
-        &mut self,
-        number: usize,
-        buffer: &mut [u8],
-        start: usize,
-        now: Instant,
-    ) -> DpuStep {
-        let mut burst = std::mem::take(&mut self.burst);
-        let step = match burst.get_mut(number) {
-            Some((received, hash)) => self.finish(buffer, start, received, Some(*hash), now),
-            None => self.begin(buffer, start, now),
-        };
-        self.burst = burst;
-        step
-    }
-
     fn finish(
         &mut self,
         buffer: &mut [u8],
@@ -314,7 +254,13 @@ impl Dpu {
     ) -> DpuStep {
         let received = match received {
             Ok(received) => received,
-            Err((reason, eni)) => return DpuStep::Done(self.dropped(*reason, *eni)),
+            Err((reason, None)) => return DpuStep::Done(self.dropped(*reason, None)),
+            Err((reason, Some((direction, eni, bytes)))) => {
+                if let Some(state) = self.enis.get_mut(usize::from(*eni)) {
+                    state.counters.receive(*direction, *bytes);
+                }
+                return DpuStep::Done(self.dropped(*reason, Some(*eni)));
+            }
         };
         let inside = received.tunnel.inner().len();
         match self.admit(received, inside, now) {
@@ -404,10 +350,14 @@ impl Dpu {
         now: Instant,
     ) -> Result<Applied, Reason> {
         let fits = |template: &&Template| {
-            template.sent_bytes(received.tunnel.inner().len()) <= self.settings.mtu
+            received.outer_tags.is_empty()
+                && template.sent_bytes(received.tunnel.inner().len()) <= self.settings.mtu
         };
         match self.actions.template(number).filter(fits) {
-            Some(template) => apply_template(buffer, start, received, template, &self.context()),
+            Some(template) => {
+                let peeled = Peeled::of(received);
+                apply_template(buffer, start, &peeled, template, &self.context())
+            }
             None => {
                 let action = *self.actions.get(number).ok_or(Reason::NoFlow)?;
                 self.act(buffer, start, received, &action, now)
@@ -447,23 +397,34 @@ impl Dpu {
     fn admit(&mut self, received: &Received, bytes: usize, now: Instant) -> Result<(), Reason> {
         let arrival = &received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let is_spoofed = self.is_spoofed(eni, arrival.direction, arrival.outer_source);
         let state = &mut self.enis[usize::from(arrival.eni)];
         state.counters.receive(arrival.direction, bytes);
         if !eni.is_enabled {
             return Err(Reason::EniDisabled);
         }
-        let is_elsewhere = eni
-            .underlay_ip
-            .is_some_and(|host| host != arrival.outer_source);
-        let checks = self.settings.check_outbound_source;
-        if checks && arrival.direction == Direction::Outbound && is_elsewhere {
+        if is_spoofed {
             return Err(Reason::SpoofedSource);
         }
-        let bytes_per_second = u64::from(eni.limits.bandwidth_kbps) * 125;
-        let passes = state
-            .bandwidth
-            .take(bytes as u64, bytes_per_second, self.burst_ns, now);
+        let limits = eni.limits;
+        let passes = self.has_bandwidth(arrival.eni, limits, bytes, now);
         passes.then_some(()).ok_or(Reason::Bandwidth)
+    }
+
+    /// Whether an ENI with these limits may send or get so many bytes now, which then count.
+    #[inline]
+    fn has_bandwidth(&mut self, number: u16, limits: Limits, bytes: usize, now: Instant) -> bool {
+        let per_second = u64::from(limits.bandwidth_kbps) * 125;
+        let rate = &mut self.enis[usize::from(number)].bandwidth;
+        rate.take(bytes as u64, per_second, self.burst_ns, now)
+    }
+
+    /// Whether a packet that says it is the machine's comes from another host than the machine's.
+    #[inline]
+    fn is_spoofed(&self, eni: &EniEntry, direction: Direction, outer_source: Address) -> bool {
+        let is_elsewhere = eni.underlay_ip.is_some_and(|host| host != outer_source);
+        let checks = self.settings.check_outbound_source;
+        checks && direction == Direction::Outbound && is_elsewhere
     }
 }
 

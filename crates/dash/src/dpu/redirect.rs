@@ -6,26 +6,42 @@ use super::{Dpu, Stop};
 use crate::counters::EniCounters;
 use crate::flows::EntryKey;
 use crate::headers::Direction;
+use crate::objects::EniMode;
 use crate::pipeline::{Arrival, Received, Redirect};
 use crate::reason::Reason;
 
 impl Dpu {
-    /// The redirect that a packet from the network is, if the ENI listens to them.
+    /// The redirect that a packet is, if it is one that counts: from the network, to an ENI that listens.
+    /// A machine's counts, too, as what must not leave.
     pub(super) fn redirect_in(&self, inside: &[u8], received: &Received) -> Option<Redirect> {
         let arrival = &received.arrival;
         let listens = self.tables.eni(arrival.eni)?.is_redirected;
-        let may_be = listens && arrival.direction == Direction::Inbound;
+        let may_be = listens || self.is_sent_by_machine(arrival);
         may_be.then(|| Redirect::read(inside, &received.inner))?
     }
 
+    /// What a floating NIC's machine sends comes as packets from the network do.
+    fn is_sent_by_machine(&self, arrival: &Arrival) -> bool {
+        let eni = self.tables.eni(arrival.eni);
+        let is_host = eni.is_some_and(|eni| {
+            eni.mode == EniMode::FloatingNic && eni.underlay_ip == Some(arrival.outer_source)
+        });
+        arrival.direction == Direction::Outbound || is_host
+    }
+
     /// Moves the flow that a redirect is about. It must come with a VNI that the flow's answers may
-    /// come with. Returns why it goes no further.
+    /// come with, and from where the flow's packets are sent, or from a sender that the ENI's inbound rules
+    /// let in. Returns why it goes no further.
     pub(super) fn redirected(
         &mut self,
         redirect: &Redirect,
         arrival: &Arrival,
         now: Instant,
     ) -> Stop {
+        // Tenants are no load balancers: what they send would be believed elsewhere.
+        if self.is_sent_by_machine(arrival) {
+            return Reason::ForgedRedirect.into();
+        }
         let moved = match self.move_flow(redirect, arrival, now) {
             Err(stop @ (Stop::Ask(_) | Stop::Wait(_))) => return stop,
             moved => moved,
@@ -69,7 +85,11 @@ impl Dpu {
         let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
         let mut decision = self.answer(&opening)?;
         let layer = decision.forward.layers[0].ok_or(Reason::Unsupported)?;
-        let detour = redirect.detour(layer).ok_or(Reason::Unsupported)?;
+        let detour = redirect.detour(layer)?;
+        if arrival.outer_source != layer.destination {
+            let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+            self.policies(eni).admits(arrival)?;
+        }
         detour.take(&mut decision);
         if !self.keep_port(place, &mut decision) {
             return Err(Reason::Unsupported.into());

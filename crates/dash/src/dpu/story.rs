@@ -16,7 +16,9 @@ impl Dpu {
     pub fn story(&self, frame: &[u8], now: Instant) -> Vec<Note> {
         let mut notes = Vec::new();
         match Received::read(frame, &self.tables, &self.settings) {
-            Err((reason, eni)) => notes.push(self.unread(reason, eni)),
+            Err((reason, whose)) => {
+                notes.push(self.unread(reason, whose.map(|(_, eni, _)| eni)));
+            }
             Ok(received) => {
                 self.tell_arrival(&received.arrival, &mut notes);
                 self.tell_flow(frame, &received, now, &mut notes);

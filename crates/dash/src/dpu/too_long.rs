@@ -4,10 +4,10 @@ use twinpath_core::Instant;
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::layout::{Fragment, Network};
 use twinpath_core::wire::tunnel::{Outer, Varying};
-use twinpath_core::wire::{PacketBuilder, fields, ipv4};
+use twinpath_core::wire::{PacketBuilder, ethernet, fields};
 
 use super::Dpu;
-use crate::pipeline::{Action, Received, sent_bytes};
+use crate::pipeline::{Action, OuterTags, Received, sent_bytes};
 
 /// How many errors an ENI's packets cause in a second.
 const ERRORS_PER_SECOND: u64 = 100;
@@ -18,7 +18,8 @@ const LEAST_MTU_V6: usize = 1280;
 
 impl Dpu {
     /// An ICMP error to the sender of an inner packet, by the tunnel that it came by: "packet too
-    /// big", or "fragmentation needed" if nobody may fragment it. It says what would have fitted.
+    /// big", or "fragmentation needed", also if a router might fragment it: nothing does here. It says what
+    /// would have fitted.
     pub(super) fn too_long(
         &mut self,
         inside: &[u8],
@@ -28,10 +29,8 @@ impl Dpu {
     ) -> Option<Vec<u8>> {
         let (arrival, inner) = (&received.arrival, &received.inner);
         let l3 = usize::from(inner.l3);
-        let flags = inside.get(l3 + ipv4::FRAGMENT_AT).copied().unwrap_or(0);
-        let may_fragment = inner.network == Network::V4 && flags & 0x40 == 0;
         // Nobody is told of errors, nor of parts that say nothing of their whole.
-        if may_fragment || inner.inner.is_some() || inner.fragment == Fragment::Later {
+        if inner.inner.is_some() || inner.fragment == Fragment::Later {
             return None;
         }
         let around = sent_bytes(inner, action, inside.len()) + l3 - inside.len();
@@ -48,7 +47,14 @@ impl Dpu {
         };
         let stations = [fields::destination_mac(inside), fields::source_mac(inside)];
         let error = PacketBuilder::icmp_error(kind, inside).macs(stations[0], stations[1]);
-        self.by_the_same_tunnel(received, &error.to_vec().ok()?)
+        let mut error = error.to_vec().ok()?;
+        // The machine's tags.
+        let tags = inside.get(ethernet::ETHER_TYPE_AT..l3.checked_sub(2)?)?;
+        error.splice(
+            ethernet::ETHER_TYPE_AT..ethernet::ETHER_TYPE_AT,
+            tags.iter().copied(),
+        );
+        self.by_the_same_tunnel(received, &error)
     }
 
     fn by_the_same_tunnel(&self, received: &Received, inner: &[u8]) -> Option<Vec<u8>> {
@@ -72,9 +78,12 @@ impl Dpu {
             traffic_class: received.outer_class & !3,
             udp_checksum: self.settings.udp_checksum_v6,
         };
-        let mut frame = vec![0; outer.header_bytes()];
+        let room = OuterTags::MOST_BYTES;
+        let mut frame = vec![0; room + outer.header_bytes()];
         frame.extend_from_slice(inner);
-        outer.emit(&varying, &mut frame).ok()?;
+        outer.emit(&varying, &mut frame[room..]).ok()?;
+        let front = received.outer_tags.put(&mut frame, room)?;
+        frame.drain(..front);
         Some(frame)
     }
 }

@@ -11,8 +11,10 @@ pub struct Rate {
 
 impl Rate {
     /// Lets `units` through at `per_second` if it may; 0 a second is no limit. A burst is given as the
-    /// time that it takes at the rate; a first unit always passes.
+    /// time that it takes at the rate; a first unit always passes. More than 18 billion units at once
+    /// count as so many.
     #[must_use]
+    #[inline]
     pub fn take(&mut self, units: u64, per_second: u64, burst_ns: u64, now: Instant) -> bool {
         if per_second == 0 {
             return true;
@@ -20,8 +22,7 @@ impl Rate {
         let ahead = self.busy_until_ns.saturating_sub(now.0);
         let passes = ahead <= burst_ns;
         if passes {
-            let cost = u128::from(units) * 1_000_000_000 / u128::from(per_second);
-            let cost = u64::try_from(cost).unwrap_or(u64::MAX);
+            let cost = units.saturating_mul(1_000_000_000) / per_second;
             self.busy_until_ns = self.busy_until_ns.max(now.0).saturating_add(cost);
         }
         passes

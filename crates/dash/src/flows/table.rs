@@ -238,7 +238,7 @@ impl FlowTable {
 
     /// What lies at a place.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, place: EntryNumber) -> Entry {
         let [.., a, b, c] = self.lines[place.0 as usize].0;
         Entry::read([a, b, c])

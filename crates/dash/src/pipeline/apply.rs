@@ -25,6 +25,36 @@ pub struct Applied {
     pub inner_bytes: usize,
 }
 
+/// What is left of a packet when its outer headers are off, and what they have said.
+#[derive(Clone, Debug)]
+pub struct Peeled {
+    /// Where in its frame the inner one lies.
+    pub inner: Range<usize>,
+    /// Where the headers are in that.
+    pub layout: Layout,
+    /// DSCP and ECN of the outer header.
+    pub outer_class: u8,
+    /// The stations of the underlay: whom the frame was sent to, and by whom.
+    pub stations: [MacAddress; 2],
+    /// By which flows are spread.
+    pub entropy: u32,
+}
+
+impl Peeled {
+    /// That of a packet.
+    #[must_use]
+    #[inline]
+    pub const fn of(received: &Received) -> Self {
+        Self {
+            inner: received.tunnel.inner(),
+            layout: received.inner,
+            outer_class: received.outer_class,
+            stations: received.stations,
+            entropy: received.arrival.entropy,
+        }
+    }
+}
+
 /// What all packets share.
 #[derive(Copy, Clone)]
 pub struct ApplyContext<'a> {
@@ -78,7 +108,8 @@ pub fn apply(
     let (mut at, end) = (start + inner.start, start + inner.end);
     let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
     let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
-    let class = decapsulate(frame, received)?;
+    let peeled = Peeled::of(received);
+    let class = decapsulate(frame, &peeled)?;
     set_macs(frame, action.destination_mac, action.source_mac);
     set_ports(frame, received, action);
     if let Some([source, destination]) = action.addresses {
@@ -93,10 +124,10 @@ pub fn apply(
     }
     let inner_bytes = end - at;
     let class = class & 3 | outer_dscp(context.settings, received.outer_class, class) << 2;
-    let stations = stations(context.settings, received);
+    let stations = next_stations(context.settings, received.stations);
     for layer in action.layers.iter().flatten() {
         let outer = outer(layer, stations, context);
-        at = encapsulate(buffer, at, &outer, (received, class), context)?;
+        at = encapsulate(buffer, at, &outer, (peeled.entropy, class), context)?;
     }
     if action.layers[0].is_none() {
         if end - at > context.settings.mtu + ethernet::HEADER_BYTES {
@@ -106,6 +137,7 @@ pub fn apply(
         ethernet::set_destination(&mut buffer[at..], next_hop);
         ethernet::set_source(&mut buffer[at..], own);
     }
+    let at = received.outer_tags.put(buffer, at).ok_or(Reason::NoRoom)?;
     Ok(Applied {
         frame: at..end,
         inner_bytes,
@@ -116,24 +148,23 @@ pub fn apply(
 ///
 /// # Errors
 /// Why it is dropped.
-#[inline]
+#[inline(always)]
 pub fn apply_template(
     buffer: &mut [u8],
     start: usize,
-    received: &Received,
+    peeled: &Peeled,
     template: &Template,
     context: &ApplyContext<'_>,
 ) -> Result<Applied, Reason> {
-    let inner = received.tunnel.inner();
-    let (at, end) = (start + inner.start, start + inner.end);
+    let (at, end) = (start + peeled.inner.start, start + peeled.inner.end);
     let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
     let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
-    let class = decapsulate(frame, received)?;
+    let class = decapsulate(frame, peeled)?;
     set_macs(frame, template.destination_mac, template.source_mac);
-    let class = class & 3 | outer_dscp(context.settings, received.outer_class, class) << 2;
-    let stations = stations(context.settings, received);
+    let class = class & 3 | outer_dscp(context.settings, peeled.outer_class, class) << 2;
+    let stations = next_stations(context.settings, peeled.stations);
     let outer = outer(&template.layer(), stations, context);
-    let front = encapsulate(buffer, at, &outer, (received, class), context)?;
+    let front = encapsulate(buffer, at, &outer, (peeled.entropy, class), context)?;
     Ok(Applied {
         frame: front..end,
         inner_bytes: end - at,
@@ -146,14 +177,13 @@ fn encapsulate(
     buffer: &mut [u8],
     at: usize,
     outer: &Outer,
-    (received, class): (&Received, u8),
+    (entropy, class): (u32, u8),
     context: &ApplyContext<'_>,
 ) -> Result<usize, Reason> {
     if outer.packet_bytes(buffer.len() - at) > context.settings.mtu {
         return Err(Reason::TooLong);
     }
     let at = at.checked_sub(outer.header_bytes()).ok_or(Reason::NoRoom)?;
-    let entropy = received.arrival.entropy;
     let varying = Varying {
         source_port: context.switch.source_ports.port(entropy),
         flow_label: entropy & 0xf_ffff,
@@ -167,12 +197,13 @@ fn encapsulate(
 }
 
 /// Takes congestion marks over into the inner packet. Returns its DSCP and ECN.
-fn decapsulate(frame: &mut [u8], received: &Received) -> Result<u8, Reason> {
-    let class = ecn::traffic_class(frame, &received.inner);
-    let marked = ecn::decapsulated(received.outer_class, class).ok_or(Reason::Congestion)?;
+#[inline(always)]
+fn decapsulate(frame: &mut [u8], peeled: &Peeled) -> Result<u8, Reason> {
+    let class = ecn::traffic_class(frame, &peeled.layout);
+    let marked = ecn::decapsulated(peeled.outer_class, class).ok_or(Reason::Congestion)?;
     let marked = class & !3 | marked;
     if marked != class {
-        ecn::set_traffic_class(frame, &received.inner, marked);
+        ecn::set_traffic_class(frame, &peeled.layout, marked);
     }
     Ok(marked)
 }
@@ -186,8 +217,8 @@ const fn outer_dscp(settings: &Settings, outer_class: u8, inner_class: u8) -> u8
 }
 
 /// The DPU's MAC address and its next hop's: packets go back to where they came from.
-fn stations(settings: &Settings, received: &Received) -> [MacAddress; 2] {
-    let [own, sender] = received.stations;
+#[inline(always)]
+fn next_stations(settings: &Settings, [own, sender]: [MacAddress; 2]) -> [MacAddress; 2] {
     [
         settings.underlay_mac.unwrap_or(own),
         settings.next_hop_mac.unwrap_or(sender),
@@ -211,7 +242,7 @@ const fn outer(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn set_macs(frame: &mut [u8], destination: Option<MacAddress>, source: Option<MacAddress>) {
     if let Some(mac) = destination {
         ethernet::set_destination(frame, mac);

@@ -1,6 +1,7 @@
 //! What came: outer headers, the tunnel, and the packet inside.
 
 mod plain;
+mod tags;
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
@@ -8,7 +9,8 @@ use twinpath_core::wire::{
     Address, Endpoint, MacAddress, dissect, fields, protocol, verify_ipv4_checksum,
 };
 
-use plain::Opened;
+pub use plain::PlainPacket;
+pub use tags::OuterTags;
 
 use crate::headers::{Direction, Headers};
 use crate::reason::Reason;
@@ -51,10 +53,13 @@ pub struct Received {
     pub outer_class: u8,
     /// The stations of the underlay: whom the frame was sent to, and by whom.
     pub stations: [MacAddress; 2],
+    /// VLAN tags in front of the outer IP header.
+    pub outer_tags: OuterTags,
 }
 
-/// Why a packet is dropped before any policy of an ENI, and of whose it is if that is known.
-pub type Unreceived = (Reason, Option<u16>);
+/// Why a packet is dropped before any policy of an ENI, and whose it is if that is known: which way it
+/// goes, the number of the ENI, and the bytes of its inner frame.
+pub type Unreceived = (Reason, Option<(Direction, u16, usize)>);
 
 impl Received {
     /// Takes a frame apart and finds its ENI.
@@ -63,36 +68,37 @@ impl Received {
     /// It is none for this DPU, or broken.
     #[inline]
     pub fn read(frame: &[u8], tables: &Tables, settings: &Settings) -> Result<Self, Unreceived> {
-        match Opened::of(frame, tables.switch().port) {
-            Some(opened) => Self::opened(frame, &opened, tables),
+        match PlainPacket::of(frame, tables.switch().port) {
+            Some(plain) => Ok(Self::of_plain(frame, &plain, plain.whose(frame, tables)?)),
             None => Self::read_any(frame, tables, settings),
         }
     }
 
+    /// A plain packet in this direction, of an ENI with this number.
     #[inline]
-    fn opened(frame: &[u8], opened: &Opened, tables: &Tables) -> Result<Self, Unreceived> {
-        let [outer_source, destination] = opened.outer;
-        let tunnel = opened.tunnel;
-        is_for_us(tables, &tunnel, destination, opened.source_port)?;
+    #[must_use]
+    pub fn of_plain(frame: &[u8], plain: &PlainPacket, (direction, eni): (Direction, u16)) -> Self {
+        let [outer_source, _] = plain.outer();
+        let tunnel = plain.tunnel();
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
-        let (direction, eni) = whose(inside, &tunnel, tables);
-        Ok(Self {
+        Self {
             arrival: Arrival {
                 direction,
-                eni: eni.ok_or((Reason::EniMiss, None))?,
+                eni,
                 encapsulation: tunnel.encapsulation,
                 key: tunnel.key,
                 outer_source,
                 source_mac: fields::source_mac(inside),
-                headers: opened.headers,
+                headers: plain.headers(),
                 entropy: 0,
                 backend: None,
             },
             tunnel,
-            inner: opened.inner,
-            outer_class: opened.outer_class,
-            stations: [fields::destination_mac(frame), fields::source_mac(frame)],
-        })
+            inner: plain.inside.layout(),
+            outer_class: plain.outer_class,
+            stations: stations(frame),
+            outer_tags: OuterTags::default(),
+        }
     }
 
     fn read_any(frame: &[u8], tables: &Tables, settings: &Settings) -> Result<Self, Unreceived> {
@@ -102,6 +108,7 @@ impl Received {
         }
         let tunnel = Tunnel::read(frame, &outer, tables.switch().port)
             .map_err(|malformed| (unreceived(malformed), None))?;
+        let outer_tags = OuterTags::read(frame, &outer).ok_or((Reason::NotEncapsulated, None))?;
         let destination = fields::destination_address(frame, &outer);
         is_for_us(
             tables,
@@ -112,7 +119,7 @@ impl Received {
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
         let (direction, eni) = whose(inside, &tunnel, tables);
         let eni = eni.ok_or((Reason::EniMiss, None))?;
-        let broken = (Reason::InnerMalformed, Some(eni));
+        let broken = (Reason::InnerMalformed, Some((direction, eni, inside.len())));
         let inner = dissect(inside).map_err(|_| broken)?;
         if !is_allowed_inside(inside, &inner, settings) {
             return Err(broken);
@@ -133,7 +140,8 @@ impl Received {
             tunnel,
             inner,
             outer_class: ecn::traffic_class(frame, &outer),
-            stations: [fields::destination_mac(frame), fields::source_mac(frame)],
+            stations: stations(frame),
+            outer_tags,
         })
     }
 
@@ -158,8 +166,30 @@ impl Received {
     }
 }
 
+impl PlainPacket {
+    /// Which way it goes, and the number of its ENI.
+    ///
+    /// # Errors
+    /// It is none for this DPU.
+    #[inline(always)]
+    pub fn whose(&self, frame: &[u8], tables: &Tables) -> Result<(Direction, u16), Unreceived> {
+        let (tunnel, [_, destination]) = (self.tunnel(), self.outer());
+        is_for_us(tables, &tunnel, destination, self.source_port)?;
+        let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
+        let (direction, eni) = whose(inside, &tunnel, tables);
+        Ok((direction, eni.ok_or((Reason::EniMiss, None))?))
+    }
+}
+
+/// Whom a frame was sent to on the underlay, and by whom.
+#[inline(always)]
+#[must_use]
+pub fn stations(frame: &[u8]) -> [MacAddress; 2] {
+    [fields::destination_mac(frame), fields::source_mac(frame)]
+}
+
 /// Whether a packet is sent to the appliance, and from a port that it listens to.
-#[inline]
+#[inline(always)]
 fn is_for_us(
     tables: &Tables,
     tunnel: &Tunnel,
@@ -178,6 +208,7 @@ fn is_for_us(
 }
 
 /// The direction, which the VNI tells, and the ENI, which a MAC address does.
+#[inline(always)]
 fn whose(inside: &[u8], tunnel: &Tunnel, tables: &Tables) -> (Direction, Option<u16>) {
     let (direction, mac) = tables.appliance().names_eni(inside, tunnel.key);
     (direction, tables.eni_by_mac(mac))
@@ -277,7 +308,7 @@ mod tests {
     #[test]
     fn whole_packets_are_plain() {
         for is_udp in [false, true] {
-            assert!(Opened::of(&frame(is_udp, 9), VXLAN_PORT).is_some());
+            assert!(PlainPacket::of(&frame(is_udp, 9), VXLAN_PORT).is_some());
         }
     }
 }

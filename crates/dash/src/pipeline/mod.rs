@@ -17,8 +17,8 @@ mod stages;
 mod template;
 
 pub use action::{Action, Detour, Layer, Origin, PolicyDecision};
-pub use apply::{Applied, ApplyContext, apply, apply_template, sent_bytes};
-pub use arrival::{Arrival, Received, Unreceived};
+pub use apply::{Applied, ApplyContext, Peeled, apply, apply_template, sent_bytes};
+pub use arrival::{Arrival, OuterTags, PlainPacket, Received, Unreceived, stations};
 pub use notes::{Note, Notes};
 pub use policy::Policies;
 pub use redirect::Redirect;

@@ -53,9 +53,8 @@ impl Policies<'_> {
     /// Whether a packet of a known flow, whose action has these VNIs, may come with its own.
     #[must_use]
     #[inline]
-    pub fn accepts(&self, arrival: &Arrival, listed: &[Option<u32>; 2]) -> bool {
-        let key = arrival.key;
-        arrival.direction == Direction::Outbound
+    pub fn accepts(&self, direction: Direction, key: u32, listed: &[Option<u32>; 2]) -> bool {
+        direction == Direction::Outbound
             || listed.contains(&Some(key))
             || self.tables.vni(self.eni.vnet) == Some(key)
             || self.lists(key)

@@ -8,12 +8,14 @@
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network};
 use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::unicast::{check_host, check_station};
 use twinpath_core::wire::{
     Address, Endpoint, MacAddress, fields, icmp, ipv6, protocol, verify_transport_checksum,
 };
 
 use super::action::{Detour, Layer};
 use crate::headers::Headers;
+use crate::reason::Reason;
 
 /// Bytes of an ICMPv6 redirect before its options: header, target, destination.
 const V6_OPTIONS_AT: usize = 40;
@@ -78,9 +80,19 @@ impl Redirect {
     }
 
     /// The way that it tells, for packets that policies send with this header.
-    #[must_use]
-    pub fn detour(&self, instead_of: Layer) -> Option<Detour> {
-        (self.host.is_v4() == instead_of.source.is_v4()).then_some(Detour {
+    ///
+    /// # Errors
+    /// It leads to no one host and machine, or back to the DPU; or the host has an address of the other
+    /// IP version.
+    pub fn detour(&self, instead_of: Layer) -> Result<Detour, Reason> {
+        let is_unicast = check_host(self.host).is_ok() && check_station(self.mac).is_ok();
+        if !is_unicast || self.host == instead_of.source {
+            return Err(Reason::ForgedRedirect);
+        }
+        if self.host.is_v4() != instead_of.source.is_v4() {
+            return Err(Reason::Unsupported);
+        }
+        Ok(Detour {
             instead_of,
             layer: Layer {
                 encapsulation: self.encapsulation,

@@ -51,4 +51,12 @@ impl Policies<'_> {
             }
         }
     }
+
+    /// Whether inbound rules let a packet's sender in.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admits(&self, arrival: &Arrival) -> Result<(), Reason> {
+        inbound::admit(self, arrival).map(|_| ())
+    }
 }

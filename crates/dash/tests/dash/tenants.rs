@@ -11,7 +11,7 @@ use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{MacAddress, dissect, fields, protocol};
 use twinpath_dash::headers::Direction;
-use twinpath_dash::objects::{Key, VnetMappingKey};
+use twinpath_dash::objects::{Key, Qos, VnetMappingKey};
 use twinpath_dash::samples::Objects;
 use twinpath_dash::{Dpu, Reason, Settings, Verdict};
 
@@ -176,20 +176,18 @@ fn packets_of_tenants_are_known_answered_and_dropped() {
 }
 
 proptest! {
-    /// Packets of a burst are treated as if they came one by one.
+    /// Packets of a burst are treated as if they came one by one, and counted so: also where a packet is
+    /// one of its flow's many, policies change, and time ends flows.
     #[test]
     fn bursts_change_nothing(seed in any::<u64>()) {
         let mut dice = Dice(seed);
-        let objects = packets::configuration(&mut dice, ENIS);
+        let mut objects = packets::configuration(&mut dice, ENIS);
+        limit(&mut dice, &mut objects);
         let (mut one_by_one, mut at_once) = (dpu(&objects, 1), dpu(&objects, 1));
-        for step in 1..6 {
-            let now = Instant(step << 30);
-            let packet = |dice: &mut Dice| {
-                let packet = packets::packet(dice, &objects, ENIS);
-                let tcp_flags = dice.pick(&[flags::SYN, flags::ACK, flags::RST]);
-                packets::bytes(&packet, tcp_flags)
-            };
-            let mut burst: Vec<_> = (0..dice.below(40)).map(|_| packet(&mut dice)).collect();
+        let mut known = Vec::new();
+        for step in 1..12 {
+            let now = Instant(step << dice.below(36));
+            let mut burst = burst(&mut dice, &objects, &mut known);
             let expected: Vec<_> = burst.iter().map(|bytes| process(&mut one_by_one, bytes, now)).collect();
             let mut found = Vec::new();
             at_once.process_burst(&mut burst, HEADROOM, now, |buffer, verdict| {
@@ -200,8 +198,69 @@ proptest! {
                 });
             });
             prop_assert_eq!(found, expected);
+            for number in 0..ENIS {
+                let counters = [&one_by_one, &at_once].map(|dpu| dpu.counters(&eni_id(number)).cloned());
+                prop_assert_eq!(&counters[0], &counters[1]);
+            }
+            let flows = [&one_by_one, &at_once].map(|dpu| dpu.flows().collect::<Vec<_>>());
+            prop_assert_eq!(&flows[0], &flows[1]);
+            if dice.one_in(3) {
+                let underlay = packets::physical(&mut dice, packets::is_underlay_v4(&objects));
+                let count = objects.mappings.len().max(1) as u64;
+                if let Some((key, mapping)) = objects.mappings.iter_mut().nth(dice.below(count) as usize) {
+                    mapping.underlay_ip = underlay;
+                    let (vnet, address) = key.clone();
+                    let changed = [Key::VnetMapping(VnetMappingKey { vnet, address })];
+                    one_by_one.update(&objects, &changed);
+                    at_once.update(&objects, &changed);
+                }
+            }
         }
     }
+}
+
+/// Some ENIs may have so much, and no more.
+fn limit(dice: &mut Dice, objects: &mut Objects) {
+    let qos = Qos {
+        qos_id: "qos".into(),
+        bandwidth_kbps: dice.pick(&[0, 100, 10_000]),
+        connections_per_second: dice.pick(&[0, 0, 10]),
+        flows: dice.pick(&[0, 0, 5]),
+    };
+    objects.qos.insert("qos".into(), qos);
+    for eni in objects.enis.values_mut() {
+        eni.qos = dice.one_in(2).then(|| "qos".into());
+    }
+}
+
+/// New packets, and those of flows that there may be, with other flags, marks and lengths.
+fn burst(dice: &mut Dice, objects: &Objects, known: &mut Vec<Packet>) -> Vec<Vec<u8>> {
+    let count = dice.below(40);
+    (0..count)
+        .map(|_| {
+            let again = (!known.is_empty() && !dice.one_in(3))
+                .then(|| known[dice.below(known.len() as u64) as usize].clone());
+            let packet = again.unwrap_or_else(|| packets::packet(dice, objects, ENIS));
+            known.push(packet.clone());
+            let of_known = [
+                flags::ACK,
+                flags::ACK,
+                flags::ACK,
+                flags::SYN,
+                flags::FIN | flags::ACK,
+                flags::RST,
+            ];
+            let mut bytes = packets::bytes(&packet, dice.pick(&of_known));
+            // Outer marks of congestion, and damage.
+            if dice.one_in(8) {
+                let at = HEADROOM + dice.below(60) as usize;
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << dice.below(8);
+                }
+            }
+            bytes
+        })
+        .collect()
 }
 
 /// A mapping changes, or an ENI is replaced by another one with the same MAC address.

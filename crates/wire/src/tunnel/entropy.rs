@@ -60,7 +60,7 @@ pub fn entropy(frame: &[u8], layout: &Layout) -> u32 {
 
 /// The [`entropy`] of packets with these addresses, ports and protocol.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub const fn entropy_of(addresses: [Address; 2], ports: [u16; 2], protocol: u8) -> u32 {
     let [source, destination] = addresses;
     let words = [
@@ -79,6 +79,7 @@ const fn number(octets: [u8; 6]) -> u64 {
 }
 
 /// Products of pairs, folded: odd numbers without a pattern keep factors from being zero.
+#[inline(always)]
 const fn mix([a, b, c, d]: [u64; 4], last: u64) -> u32 {
     let low = fold(a ^ 0x9e37_79b9_7f4a_7c15, c ^ 0xbf58_476d_1ce4_e5b9);
     let high = fold(b ^ 0x94d0_49bb_1331_11eb, d ^ 0xd6e8_feb8_6659_fd93);
@@ -89,6 +90,7 @@ const fn mix([a, b, c, d]: [u64; 4], last: u64) -> u32 {
     (mixed >> 32) as u32
 }
 
+#[inline(always)]
 const fn fold(one: u64, other: u64) -> u64 {
     let product = one as u128 * other as u128;
     product as u64 ^ (product >> 64) as u64

@@ -83,7 +83,7 @@ impl Outer {
     /// [`BuildError::BufferTooSmall`] without room for an inner frame; [`BuildError::TooLong`];
     /// [`BuildError::FieldRange`] for keys above 24 bits and flow labels above 20;
     /// [`BuildError::Family`] if the addresses differ in version.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, varying: &Varying, frame: &mut [u8]) -> Result<(), BuildError> {
         if frame.len() < self.header_bytes() + MIN_INNER_BYTES {
             return Err(BuildError::BufferTooSmall);
@@ -102,6 +102,7 @@ impl Outer {
     }
 
     /// Ethernet and IP.
+    #[inline(always)]
     fn emit_lower(
         &self,
         varying: &Varying,
@@ -133,6 +134,7 @@ impl Outer {
     }
 
     /// Written in words, without options: this is on every packet's way.
+    #[inline(always)]
     fn emit_v4(
         &self,
         next: u8,
@@ -171,6 +173,7 @@ impl Outer {
         }
     }
 
+    #[inline(always)]
     fn emit_vxlan(&self, varying: &Varying, payload_bytes: u16, frame: &mut [u8]) {
         let at = self.transport_at();
         let ports = u64::from(varying.source_port) << 48 | u64::from(self.vxlan_port) << 32;

@@ -210,6 +210,17 @@ impl Bench {
         }
     }
 
+    /// The frame that leaves, be it the packet or what its sender is told.
+    pub fn raw(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(frame);
+        match self.dpu.process(&mut buffer, HEADROOM, self.now) {
+            Verdict::Forward(range) => Some(buffer[range].to_vec()),
+            Verdict::Drop(_) => None,
+            Verdict::TooLong(error) => Some(error),
+        }
+    }
+
     pub fn counters(&self) -> &twinpath_dash::counters::EniCounters {
         self.dpu.counters(&eni_id()).expect("there")
     }

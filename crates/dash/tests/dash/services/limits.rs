@@ -198,3 +198,68 @@ fn few_flows_are_for_whoever_comes_first() {
         assert_eq!(opened.count(), most);
     }
 }
+
+/// So many ENIs with routes of their own, in one table of flows.
+fn neighbours(count: u8) -> Objects {
+    let mut objects = peers();
+    for number in 1..count {
+        let id = EniId::from(format!("eni-{number}").as_str());
+        let mut eni = objects.enis["eni"].clone();
+        eni.mac_address = neighbour_mac(number);
+        objects.enis.insert(id.clone(), eni);
+        objects.eni_routes.insert(id, "group".into());
+    }
+    objects
+}
+
+fn neighbour_mac(number: u8) -> MacAddress {
+    match number {
+        0 => ENI_MAC,
+        _ => MacAddress([2, 0, 0, 0, 9, number]),
+    }
+}
+
+/// A quarter of the table is divided among all: whoever floods first, and whoever joins in, each ENI
+/// opens as many as its part.
+#[test]
+fn floods_leave_each_neighbour_its_part() {
+    const FLOWS: u32 = 1200;
+    const ENIS: u8 = 6;
+    let settings = Settings {
+        flows: FLOWS as usize,
+        ..Settings::default()
+    };
+    for flooders in 1..ENIS {
+        let mut bench = Bench::new(neighbours(ENIS), settings.clone());
+        let mut opens = |number: u8, port: u16| {
+            let packet = udp((VM_CA, port), ("10.2.0.8", 2));
+            let macs = [neighbour_mac(number), REMOTE_MAC];
+            let frame = inside(Encapsulation::Vxlan, VM_VNI, VM_PA, macs, packet);
+            bench.send(&frame).map(|_| ())
+        };
+        let flooded = (0..flooders).flat_map(|number| (0..2000).map(move |port| (number, port)));
+        let opened = flooded.filter(|&(number, port)| opens(number, port).is_ok());
+        // Nothing is kept from them that nobody's part is.
+        assert!(opened.count() >= (FLOWS * 3 / 4) as usize);
+        let part = FLOWS / 4 / u32::from(ENIS);
+        for number in flooders..ENIS {
+            for port in 0..part {
+                assert_eq!(
+                    opens(number, port as u16),
+                    Ok(()),
+                    "{flooders} flood, {number}"
+                );
+            }
+        }
+        // Their flows go on, and are theirs no more when they are over.
+        assert_eq!(opens(0, 0), Ok(()));
+        bench.now = Instant(bench.now.0 + 3_600_000_000_000);
+        bench.dpu.age(usize::MAX, bench.now);
+        assert_eq!(bench.dpu.flow_count(), 0);
+        let refilled = (0..2000u16).filter(|&port| {
+            let frame = from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
+            bench.send(&frame).is_ok()
+        });
+        assert!(refilled.count() >= (FLOWS * 3 / 4) as usize);
+    }
+}

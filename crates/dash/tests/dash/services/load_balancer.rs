@@ -6,7 +6,8 @@ use super::bench::*;
 
 const HOST: &str = "100.0.0.77";
 const MACHINE_MAC: MacAddress = MacAddress([2, 0, 0, 0, 7, 7]);
-const BALANCER: &str = "100.0.0.200";
+/// Where packets of `peers` are sent.
+const BALANCER: &str = "100.0.0.8";
 
 /// What follows the packet that a redirect is about.
 fn details(encapsulation: u16, key: u32) -> Vec<u8> {
@@ -59,12 +60,16 @@ fn redirect(sent: &Sent, details: &[u8]) -> Vec<u8> {
 }
 
 fn from_balancer(kind: Encapsulation, key: u32, inner: &[u8]) -> Vec<u8> {
+    redirect_from(BALANCER, kind, key, inner)
+}
+
+fn redirect_from(host: &str, kind: Encapsulation, key: u32, inner: &[u8]) -> Vec<u8> {
     let arrival = crate::common::interpreter::Packet {
         direction: Direction::Inbound,
         eni: eni_id(),
         encapsulation: kind,
         vni: key,
-        outer_source: ip(BALANCER),
+        outer_source: ip(host),
         source_mac: REMOTE_MAC,
         overlay: Headers {
             source: VIP,
@@ -145,7 +150,7 @@ fn a_private_link_connection_is_moved_by_its_ipv6_packets() {
     let open = from_vm(tcp((VM_CA, 6789), (PE_CA, 4567), flags::SYN));
     let first = bench.send(&open).expect("sent");
     let inner = redirect(&first, &details(1, 777));
-    let frame = from_balancer(Encapsulation::Nvgre, ENCAP_VNI, &inner);
+    let frame = redirect_from(PE_PA, Encapsulation::Nvgre, ENCAP_VNI, &inner);
     assert_eq!(bench.send(&frame), Err(Reason::Redirect));
     let more = from_vm(tcp((VM_CA, 6789), (PE_CA, 4567), flags::ACK));
     let sent = bench.send(&more).expect("sent");
@@ -211,4 +216,94 @@ fn an_eni_may_not_listen() {
         ip("100.0.0.8")
     );
     assert_eq!(bench.counters().redirects, 0);
+}
+
+/// A balancer that answers from elsewhere is one that inbound rules let in.
+#[test]
+fn a_redirect_comes_from_somebody_who_is_let_in() {
+    let mut bench = Bench::of(peers());
+    let first = bench.send(&syn()).expect("sent");
+    let inner = redirect(&first, &details(2, 4242));
+    let from = |host: &str| redirect_from(host, Encapsulation::Vxlan, 3000, &inner);
+    // Of the rule's network, but none of its mappings; and of no rule.
+    assert_eq!(bench.send(&from("100.0.0.99")), Err(Reason::PaValidation));
+    assert_eq!(bench.send(&from("99.9.9.9")), Err(Reason::InboundRouteMiss));
+    assert_eq!(bench.counters().flows_redirected, 0);
+    let sent = bench.send(&ack()).expect("sent");
+    assert_eq!(sent.layers[0].3, ip(BALANCER));
+    let mut mapping = bench.objects.mappings[&("Vnet2".into(), ip("10.2.0.8"))].clone();
+    mapping.underlay_ip = ip("100.0.0.99");
+    let (vnet, address) = (VnetName::from("Vnet2"), ip("10.2.0.99"));
+    bench
+        .objects
+        .mappings
+        .insert((vnet.clone(), address), mapping);
+    let key = Key::VnetMapping(VnetMappingKey { vnet, address });
+    bench.dpu.update(&bench.objects, &[key]);
+    assert_eq!(bench.send(&from("100.0.0.99")), Err(Reason::Redirect));
+    let sent = bench.send(&ack()).expect("sent");
+    assert_eq!(sent.layers[0].3, ip(HOST));
+}
+
+/// Tenants who make a redirect about another's connection do not get it out, whichever way they try.
+#[test]
+fn machines_send_no_redirects() {
+    for listens in [true, false] {
+        let mut objects = peers();
+        let eni = objects.enis.get_mut("eni").expect("there");
+        eni.disable_fast_path_icmp_flow_redirection = !listens;
+        let mut bench = Bench::of(objects);
+        let first = bench.send(&syn()).expect("sent");
+        // What it quotes is the machine's own connection, so that an error about it would pass.
+        let answer = from_peer(
+            BALANCER,
+            tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN | flags::ACK),
+        );
+        let back = bench.send(&answer).expect("an answer");
+        for about in [&first, &back] {
+            let mut inner = redirect(about, &details(2, 4242));
+            inner[..12].copy_from_slice(&[REMOTE_MAC.0, ENI_MAC.0].concat());
+            let mut frame = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+            let outer = dissect(&frame).expect("sound");
+            let at = Tunnel::read(&frame, &outer, VXLAN_PORT).expect("a tunnel");
+            frame.truncate(at.inner().start);
+            frame.extend_from_slice(&inner);
+            let lengths = [(16, frame.len() - 14), (38, frame.len() - 34)];
+            for (place, bytes) in lengths {
+                frame[place..place + 2].copy_from_slice(&(bytes as u16).to_be_bytes());
+            }
+            frame[24..26].fill(0);
+            let sum = checksum::checksum(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            assert_eq!(bench.send(&frame), Err(Reason::ForgedRedirect));
+        }
+    }
+}
+
+#[test]
+fn a_redirect_leads_to_one_host_that_is_not_the_dpu() {
+    let mut bench = Bench::of(peers());
+    let first = bench.send(&syn()).expect("sent");
+    let sound = details(2, 4242);
+    let with = |at: usize, octets: &[u8]| {
+        let mut details = sound.clone();
+        details[at..at + octets.len()].copy_from_slice(octets);
+        from_balancer(Encapsulation::Vxlan, 3000, &redirect(&first, &details))
+    };
+    let (host_at, mac_at) = (12, 16);
+    for (at, octets) in [
+        (host_at, VIP.octets4().to_vec()),
+        (host_at, vec![224, 0, 0, 5]),
+        (host_at, vec![255; 4]),
+        (host_at, vec![0; 4]),
+        (mac_at, vec![255; 6]),
+        (mac_at, vec![1, 0, 0x5e, 0, 0, 1]),
+        (mac_at, vec![0; 6]),
+    ] {
+        let refused = bench.send(&with(at, &octets));
+        assert_eq!(refused, Err(Reason::ForgedRedirect), "{octets:?}");
+    }
+    assert_eq!(bench.counters().flows_redirected, 0);
+    assert_eq!(bench.send(&with(0, &[])), Err(Reason::Redirect));
+    assert_eq!(bench.counters().flows_redirected, 1);
 }

@@ -61,16 +61,51 @@ fn senders_of_too_long_packets_are_told() {
         assert!(error.layout.inner.is_some());
     }
     assert_eq!(send(&mut bench, v4, 1500, true), Err(Reason::TooLong));
-    assert!(
-        bench.error.is_none(),
-        "who lets others fragment is not told"
-    );
+    assert!(bench.error.is_some(), "nobody fragments, so all are told");
     let told = (0..1000).filter(|_| {
         let _ = send(&mut bench, v4, 1500, false);
         bench.error.is_some()
     });
     assert!((5..20).contains(&told.count()), "errors have a rate");
     assert_eq!(bench.counters().drops.of(Reason::TooLong), 1003);
+}
+
+/// Tags of the link that a packet came by are on what leaves by it, and on what its sender is told.
+#[test]
+fn outer_tags_stay() {
+    let settings = Settings {
+        flows: 64,
+        ..Settings::default()
+    };
+    for tags in [&[0x81, 0, 0x60, 5][..], &[0x88, 0xa8, 0, 9, 0x81, 0, 0, 7]] {
+        let mut bench = Bench::new(peers(), settings.clone());
+        let ways = [
+            (VM_CA, "10.2.0.8"),
+            ("fd01::11", "fd02::8"),
+            (VM_CA, "30.0.0.1"),
+        ];
+        for (bytes, (source, destination)) in
+            [(10, ways[0]), (10, ways[1]), (10, ways[2]), (1500, ways[0])]
+        {
+            let ends = [source, destination].map(|end| Endpoint::new(ip(end), 1));
+            let packet = PacketBuilder::udp(ends[0], ends[1]).payload_len(bytes);
+            let bare = from_vm(packet);
+            let mut tagged = bare.clone();
+            tagged.splice(12..12, tags.iter().copied());
+            // The first opens the flow, the second meets it.
+            for _ in 0..2 {
+                let expected = bench.raw(&bare).expect("something leaves");
+                let mut sent = bench.raw(&tagged).expect("something leaves");
+                assert_eq!(sent.drain(12..12 + tags.len()).collect::<Vec<_>>(), tags);
+                assert_eq!(sent, expected, "to {destination}");
+            }
+        }
+    }
+    // A label is none.
+    let mut labelled = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    labelled.splice(12..14, [0x88, 0x47, 0, 0, 0x11, 0x40]);
+    let mut bench = Bench::of(peers());
+    assert_eq!(bench.send(&labelled), Err(Reason::NotEncapsulated));
 }
 
 /// What is wrong with outer headers has a reason of its own, which counts for no ENI.
