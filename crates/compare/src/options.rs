@@ -1,5 +1,6 @@
 //! What is compared, and what may differ.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 use twinpath_classify::Prefix;
@@ -30,6 +31,8 @@ pub struct Inner {
     pub ignore: Vec<OuterField>,
     /// The outermost destination, if it is one of these. IPv4.
     pub endpoints: Vec<Address>,
+    /// VXLAN's source port, if it is one of these, and the checksum of UDP then.
+    pub source_ports: Option<RangeInclusive<u16>>,
 }
 
 /// A field of headers around a packet.

@@ -21,6 +21,11 @@ pub(crate) fn open(inner: &Inner, frame: &mut [u8]) -> usize {
         for field in &inner.ignore {
             blank(*field, outer, &layout, tunnel.encapsulation);
         }
+        let source_port = fields::source_port(outer, &layout);
+        let ports = inner.source_ports.as_ref();
+        if ports.is_some_and(|ports| ports.contains(&source_port)) {
+            blank(OuterField::SourcePort, outer, &layout, tunnel.encapsulation);
+        }
         if layer == 0 && layout.network == Network::V4 {
             let destination = fields::destination_address(outer, &layout);
             if inner.endpoints.contains(&destination) {

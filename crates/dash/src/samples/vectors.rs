@@ -1,12 +1,17 @@
 //! The test vectors of `vectors/dash`, for whoever runs them: SONiC's JSON and captures, made by an
 //! independent implementation.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{Address, dissect, fields};
+
+use crate::settings::{Dscp, Settings, Stray};
 
 /// Where they are.
 #[must_use]
@@ -80,10 +85,92 @@ fn texts(value: &Value) -> Vec<String> {
     list.filter_map(Value::as_str).map(String::from).collect()
 }
 
+/// What the device is to be like, as fields of a service file's table `[dash]`.
+#[must_use]
+pub fn settings_written(name: &str) -> Map<String, Value> {
+    let written = json(&folder().join(name).join("settings.json"));
+    written.map_or_else(Map::new, |written| {
+        written.as_object().expect("an object").clone()
+    })
+}
+
+/// The same, beside others.
+///
+/// # Panics
+/// It says something that this knows nothing of.
+#[must_use]
+pub fn settings(name: &str, others: Settings) -> Settings {
+    let mut settings = others;
+    let (mut dscp, mut pipe) = ("preserve".to_owned(), 0);
+    for (key, value) in settings_written(name) {
+        let number = || value.as_u64().expect("a number");
+        let is = || value.as_bool().expect("true or false");
+        let text = || value.as_str().expect("a text");
+        match key.as_str() {
+            "mtu" => settings.mtu = number() as usize,
+            "ttl" => settings.ttl = number() as u8,
+            "dscp" => text().clone_into(&mut dscp),
+            "pipe_dscp" => pipe = number() as u8,
+            "inner_vlan" => settings.inner_vlan = is(),
+            "udp_checksum_v6" => settings.udp_checksum_v6 = is(),
+            "empty_acl_denies" => settings.empty_acl_denies = is(),
+            "port_map_must_match" => settings.port_map_must_match = is(),
+            "check_outbound_source" => settings.check_outbound_source = is(),
+            "burst" => settings.burst = time(text()),
+            "tcp_idle" => settings.idle.tcp = time(text()),
+            "tcp_transitory_idle" => settings.idle.tcp_transitory = time(text()),
+            "udp_idle" => settings.idle.udp = time(text()),
+            "other_idle" => settings.idle.other = time(text()),
+            "stray_tcp" if text() == "judge" => settings.stray_tcp = Stray::Judge,
+            "underlay_mac" => settings.underlay_mac = Some(text().parse().expect("a MAC address")),
+            "next_hop_mac" => settings.next_hop_mac = Some(text().parse().expect("a MAC address")),
+            other => panic!("{name}: no setting {other}"),
+        }
+    }
+    settings.dscp = match dscp.as_str() {
+        "uniform" => Dscp::Uniform,
+        "pipe" => Dscp::Pipe(pipe),
+        _ => Dscp::Preserve,
+    };
+    settings
+}
+
+fn time(text: &str) -> Duration {
+    let (number, unit) = text.split_at(text.find(char::is_alphabetic).expect("a unit"));
+    let number = number.parse().expect("a number");
+    match unit {
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        other => panic!("no unit {other}"),
+    }
+}
+
+/// What ENIs must have counted, by name: what `counters.json` says of `eni1`, and of others under `enis`.
+#[must_use]
+pub fn wanted_counters(name: &str) -> Vec<(String, Value)> {
+    let Some(wanted) = json(&folder().join(name).join("counters.json")) else {
+        return Vec::new();
+    };
+    let mut all: Vec<_> = wanted["enis"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(eni, wanted)| (eni.clone(), wanted.clone()))
+        .collect();
+    let own = wanted.as_object().expect("an object").keys();
+    if own.clone().any(|key| key != "enis") {
+        all.push(("eni1".into(), wanted.clone()));
+    }
+    all
+}
+
 /// What of frames counts.
 pub struct Compare {
     ignore: Vec<String>,
     endpoints: Vec<Address>,
+    /// Whether packets must go to each of them.
+    all_are_used: bool,
+    source_ports: Option<RangeInclusive<u16>>,
 }
 
 impl Compare {
@@ -101,6 +188,29 @@ impl Compare {
                 .iter()
                 .map(|text| text.parse().expect("an address"))
                 .collect(),
+            all_are_used: compare["endpoints_all_used"] == Value::Bool(true),
+            source_ports: compare["source_ports"].as_array().map(|ends| {
+                let [first, last] = [0, 1].map(|end: usize| ends[end].as_u64().expect("a port"));
+                first as u16..=last as u16
+            }),
+        }
+    }
+
+    /// Checks what must be true of all frames that left together.
+    ///
+    /// # Panics
+    /// No packet goes to one of the endpoints, and each must be used.
+    pub fn check_all<'a>(&self, frames: impl IntoIterator<Item = &'a [u8]>) {
+        if !self.all_are_used {
+            return;
+        }
+        let of = |frame| dissect(frame).map(|layout| fields::destination_address(frame, &layout));
+        let used: BTreeSet<_> = frames
+            .into_iter()
+            .filter_map(|frame| of(frame).ok())
+            .collect();
+        for endpoint in &self.endpoints {
+            assert!(used.contains(endpoint), "no packet goes to {endpoint}");
         }
     }
 
@@ -137,6 +247,14 @@ impl Compare {
                     ("outer.id" | "outer.flow_label" | "outer.source_port", _) => {}
                     (other, _) => panic!("no field {other}"),
                 }
+            }
+            if let Some(ports) = &self.source_ports
+                && tunnel.encapsulation == Encapsulation::Vxlan
+            {
+                let port = fields::source_port(layer, &layout);
+                assert!(ports.contains(&port), "from port {port}");
+                blank(l4..l4 + 2);
+                blank(l4 + 6..l4 + 8);
             }
             if fields::source_address(layer, &layout).is_v4() {
                 blank(l3 + 10..l3 + 12);

@@ -9,7 +9,9 @@ use twinpath_core::Instant;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_dash::config::Store;
-use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
+use twinpath_dash::samples::vectors::{
+    Compare, capture, folder, names, settings, steps, wanted_counters,
+};
 use twinpath_dash::{Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
 
 /// Room in front of frames.
@@ -23,11 +25,14 @@ struct Device {
 }
 
 impl Device {
-    fn new(is_apart: bool) -> Self {
-        let settings = Settings {
-            flows: 1024,
-            ..Settings::default()
-        };
+    fn new(name: &str, is_apart: bool) -> Self {
+        let settings = settings(
+            name,
+            Settings {
+                flows: 1024,
+                ..Settings::default()
+            },
+        );
         let whole = Dpu::new(settings.clone(), 1);
         let tables = Arc::new(whole.tables().clone());
         let (dpu, elsewhere) = match is_apart {
@@ -44,27 +49,34 @@ impl Device {
         }
     }
 
-    fn configure(&mut self, path: &Path) {
-        let files = Files::read(&[path.to_path_buf()]).expect("a file");
-        assert!(files.problems.is_empty(), "{:?}", files.problems);
+    /// Puts a configuration in force. Returns what waits for others, or is wrong.
+    fn configure(&mut self, config: &[u8]) -> Vec<String> {
+        let mut files = Files::default();
+        files.add_text("config.json".into(), config);
+        let problems = files
+            .problems
+            .iter()
+            .map(|(_, problem)| problem.to_string());
+        let mut wrong: Vec<_> = problems.collect();
         let applied = self.store.apply(files.changes);
-        let waiting: Vec<_> = self.store.waiting().map(|(key, _)| key).collect();
-        assert!(waiting.is_empty(), "{}: {waiting:?}", path.display());
+        wrong.extend(self.store.waiting().map(|(key, _)| key.to_string()));
         let snapshot = self.store.snapshot();
         let all = self.elsewhere.as_mut().unwrap_or(&mut self.dpu);
         all.update(&snapshot.configuration, &applied.changed);
         if let Some(policies) = &self.elsewhere {
             self.dpu.set_tables(Arc::new(policies.tables().clone()));
         }
+        wrong
     }
 
+    /// What leaves, be it the packet or what its sender is told.
     fn send(&mut self, time_ns: u64, packet: &[u8]) -> Result<Vec<u8>, Reason> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet);
         match self.process(&mut buffer, Instant(time_ns)) {
             Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
             Verdict::Drop(reason) => Err(reason),
-            Verdict::TooLong(_) => Err(Reason::TooLong),
+            Verdict::TooLong(error) => Ok(error),
         }
     }
 
@@ -91,51 +103,64 @@ impl Device {
         }
     }
 
-    fn step(&mut self, folder: &Path, compare: &Compare) {
-        self.configure(&folder.join("config.json"));
+    /// Sends a step's packets. What leaves is what is expected, or else the first difference is told.
+    fn step(&mut self, folder: &Path, compare: &Compare) -> Result<(), String> {
         let mut expected = capture(&folder.join("expected.pcap")).into_iter();
+        let mut left = Vec::new();
         let mut dropped = Vec::new();
+        let what = folder.display();
         for (number, (time_ns, packet)) in capture(&folder.join("in.pcap")).iter().enumerate() {
             match self.send(*time_ns, packet) {
                 Ok(sent) => {
-                    let (_, wanted) = expected.next().unwrap_or_else(|| {
-                        panic!("{}: packet {number} should be dropped", folder.display())
-                    });
-                    let (sent, wanted) = (compare.counting(&sent), compare.counting(&wanted));
-                    assert_eq!(
-                        hex(&sent),
-                        hex(&wanted),
-                        "{}: packet {number}, after {dropped:?} were dropped",
-                        folder.display()
-                    );
+                    let wanted = expected.next().map(|(_, wanted)| wanted);
+                    let wanted = wanted.ok_or(format!("{what}: packet {number} should be dropped"));
+                    let counting = [&sent, &wanted?].map(|frame| hex(&compare.counting(frame)));
+                    left.push(sent);
+                    if counting[0] != counting[1] {
+                        let [sent, wanted] = counting;
+                        return Err(format!(
+                            "{what}: packet {number}, after {dropped:?} were dropped:\n{sent}\nexpected\n{wanted}"
+                        ));
+                    }
                 }
                 Err(reason) => dropped.push((number, reason)),
             }
         }
-        let left = expected.count();
-        assert_eq!(
-            left,
-            0,
-            "{}: more than wanted were dropped: {dropped:?}",
-            folder.display()
-        );
+        compare.check_all(left.iter().map(Vec::as_slice));
+        match expected.count() {
+            0 => Ok(()),
+            _ => Err(format!(
+                "{what}: more than wanted were dropped: {dropped:?}"
+            )),
+        }
     }
 
-    fn check_counters(&self, wanted: &Value) {
-        let counters = self.dpu.counters(&"eni1".into()).expect("an ENI");
+    fn check_counters(&self, eni: &str, wanted: &Value) -> Result<(), String> {
+        let counters = self
+            .dpu
+            .counters(&eni.into())
+            .ok_or(format!("no ENI {eni}"))?;
         let drops: serde_json::Map<_, _> = counters
             .drops
             .nonzero()
             .map(|(reason, count)| (reason.name().to_owned(), count.into()))
             .collect();
-        if let Some(wanted) = wanted["drops"].as_object() {
-            assert_eq!(&drops, wanted);
+        let same = |counted: &Value, wanted: &Value, what: &str| match counted == wanted {
+            true => Ok(()),
+            false => Err(format!("{eni}: {what} {counted}, expected {wanted}")),
+        };
+        if wanted["drops"].is_object() {
+            same(&drops.into(), &wanted["drops"], "drops")?;
         }
         for (class, bytes) in wanted["meters"].as_object().into_iter().flatten() {
-            let class: u32 = class.parse().expect("a class");
-            let counted = counters.meters.of(class);
-            assert_eq!(Value::from(counted.to_vec()), *bytes, "class {class}");
+            let counted = counters.meters.of(class.parse().expect("a class"));
+            same(
+                &Value::from(counted.to_vec()),
+                bytes,
+                &format!("class {class}"),
+            )?;
         }
+        Ok(())
     }
 }
 
@@ -152,20 +177,40 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn run(name: &str) {
-    run_as(name, false);
-    run_as(name, true);
+    for is_apart in [false, true] {
+        let mut device = Device::new(name, is_apart);
+        for step in steps(name) {
+            assert_eq!(
+                device.configure(&config(&step)),
+                [""; 0],
+                "{}",
+                step.display()
+            );
+        }
+        outcome(name, is_apart, &configs(name)).expect("what the vector says");
+    }
 }
 
-fn run_as(name: &str, is_apart: bool) {
-    let folder = folder().join(name);
-    let compare = Compare::read(&folder);
-    let mut device = Device::new(is_apart);
-    for step in steps(name) {
-        device.step(&step, &compare);
+fn config(step: &Path) -> Vec<u8> {
+    std::fs::read(step.join("config.json")).expect("a configuration")
+}
+
+/// What each step puts in force.
+fn configs(name: &str) -> Vec<Vec<u8>> {
+    steps(name).iter().map(|step| config(step)).collect()
+}
+
+/// What comes of a vector whose steps put these in force.
+fn outcome(name: &str, is_apart: bool, configs: &[Vec<u8>]) -> Result<(), String> {
+    let compare = Compare::read(&folder().join(name));
+    let mut device = Device::new(name, is_apart);
+    for (step, config) in steps(name).iter().zip(configs) {
+        device.configure(config);
+        device.step(step, &compare)?;
     }
-    if let Some(wanted) = json(&folder.join("counters.json")) {
-        device.check_counters(&wanted);
-    }
+    wanted_counters(name)
+        .iter()
+        .try_for_each(|(eni, wanted)| device.check_counters(eni, wanted))
 }
 
 macro_rules! vectors {
@@ -252,12 +297,12 @@ fn no_vector_is_void() {
             assert!(is_enough, "{name}: {packets:?}");
         }
         outside.extend(came.iter().chain(&left).copied());
-        if let Some(counters) = json(&folder().join(&name).join("counters.json")) {
-            let counted = ["drops", "meters"]
-                .map(|kind| counters[kind].as_object().map_or(0, |all| all.len()));
+        for (eni, counters) in wanted_counters(&name) {
+            let kinds = ["drops", "meters", "counters"].map(|kind| &counters[kind]);
+            let counted = kinds.map(|kind| kind.as_object().map_or(0, |all| all.len()));
             assert!(
                 counted.iter().sum::<usize>() > 0,
-                "{name}: nothing is counted"
+                "{name}: nothing of {eni} is counted"
             );
         }
     }
@@ -268,8 +313,8 @@ fn no_vector_is_void() {
 #[test]
 fn packets_of_a_flow_wait_for_its_first() {
     let folder = folder().join("vnet");
-    let mut device = Device::new(true);
-    device.configure(&folder.join("config.json"));
+    let mut device = Device::new("vnet", true);
+    device.configure(&config(&folder));
     let (time_ns, packet) = capture(&folder.join("in.pcap")).swap_remove(0);
     let buffer = || {
         let mut buffer = vec![0; HEADROOM];
@@ -302,4 +347,95 @@ fn packets_of_a_flow_wait_for_its_first() {
     let counted = device.dpu.counters(&"eni1".into()).expect("an ENI");
     assert_eq!((counted.flow_misses, counted.flow_hits), (1, 1));
     assert_eq!(counted.received[0].packets, 2, "none has come twice");
+}
+
+/// What is left out of a configuration.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum LeftOut<'c> {
+    Object,
+    Field(&'c str),
+}
+
+/// A configuration without one of its objects, or without a field of it.
+fn without(config: &Value, number: usize, what: LeftOut<'_>) -> Vec<u8> {
+    let mut items = config.as_array().expect("a list").clone();
+    match what {
+        LeftOut::Object => _ = items.remove(number),
+        LeftOut::Field(field) => {
+            let (_, fields) = object_in(&mut items[number]).expect("an object");
+            fields.remove(field);
+        }
+    }
+    Value::from(items).to_string().into_bytes()
+}
+
+/// The key of an item, and its fields if it sets some.
+fn object_in(item: &mut Value) -> Option<(String, &mut serde_json::Map<String, Value>)> {
+    let item = item
+        .as_object_mut()?
+        .iter_mut()
+        .find(|(key, _)| *key != "OP")?;
+    Some((item.0.clone(), item.1.as_object_mut()?))
+}
+
+/// Fields that change nothing of what packets meet, in any configuration.
+const WITHOUT_EFFECT: &[&str] = &[];
+
+/// Objects that each count for themselves: of the others it is enough that their fields do.
+const RULES: [&str; 3] = [
+    "DASH_ACL_RULE_TABLE",
+    "DASH_ROUTE_RULE_TABLE",
+    "DASH_METER_RULE_TABLE",
+];
+
+/// Nothing stands in a configuration for show: without any rule of a vector its packets or counters are
+/// others, and without any field of any table those of some vector.
+#[test]
+fn whatever_is_configured_is_noticed() {
+    let (mut fields, mut noticed) = (BTreeSet::new(), BTreeSet::new());
+    let mut rules = Vec::new();
+    for name in names() {
+        let original = configs(&name);
+        let is_noticed = |step: usize, config: Vec<u8>| {
+            let mut configs = original.clone();
+            configs[step] = config;
+            let run = || outcome(&name, false, &configs).is_err();
+            std::panic::catch_unwind(run).unwrap_or(true)
+        };
+        for (step, config) in original.iter().enumerate() {
+            let config: Value = serde_json::from_slice(config).expect("JSON");
+            let items = config.as_array().expect("a list");
+            for (number, item) in items.iter().enumerate() {
+                let mut item = item.clone();
+                let Some((key, values)) = object_in(&mut item) else {
+                    continue;
+                };
+                let table = key.split(':').next().unwrap_or_default();
+                for field in values.keys() {
+                    let full = format!("{table} {field}");
+                    fields.insert(full.clone());
+                    if !noticed.contains(&full)
+                        && is_noticed(step, without(&config, number, LeftOut::Field(field)))
+                    {
+                        noticed.insert(full);
+                    }
+                }
+                let whole = without(&config, number, LeftOut::Object);
+                if RULES.contains(&table) && !is_noticed(step, whole) {
+                    rules.push(format!("{name}, step {}: {key}", step + 1));
+                }
+            }
+        }
+    }
+    let unnoticed = fields.difference(&noticed).map(String::as_str);
+    let unnoticed: Vec<_> = unnoticed
+        .filter(|field| !WITHOUT_EFFECT.contains(field))
+        .collect();
+    assert!(
+        unnoticed.is_empty() && rules.is_empty(),
+        "{unnoticed:#?} {rules:#?}"
+    );
+    for field in WITHOUT_EFFECT {
+        assert!(!noticed.contains(*field), "{field} has an effect");
+    }
 }

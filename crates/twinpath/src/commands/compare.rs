@@ -2,11 +2,13 @@
 
 use crate::error::CommandError;
 use crate::{Outcome, output};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use twinpath_classify::Prefix;
 use twinpath_compare::{Comparison, Inner, Options, OuterField, Renaming, Summary};
 use twinpath_control::report::units;
-use twinpath_core::wire::Address;
+use twinpath_core::wire::layout::MAX_FRAME_BYTES;
+use twinpath_core::wire::{Address, dissect, fields};
+use twinpath_io::{CaptureReader, Next};
 use twinpath_nf::duration::Human;
 use twinpath_nf::files::{Disk, Files};
 
@@ -73,6 +75,10 @@ pub struct Arguments {
 struct Counting {
     ignore: Vec<String>,
     endpoints: Vec<String>,
+    /// Whether packets must go to each of the endpoints.
+    endpoints_all_used: bool,
+    /// First and last.
+    source_ports: Option<[u16; 2]>,
 }
 
 /// What is wrong with a file that begins otherwise.
@@ -93,10 +99,17 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
             output::print("nothing was compared: neither capture holds a packet\n")?;
             Ok(Outcome::Bad)
         }
-        Ok(summary) => {
-            output::print(&told(&summary, !arguments.renamed.is_empty()))?;
-            Ok(Outcome::Good)
-        }
+        Ok(summary) => match arguments.unused_endpoint()? {
+            Some(endpoint) => {
+                let a = a.to_string_lossy();
+                output::print(&format!("different: no packet of {a} goes to {endpoint}\n"))?;
+                Ok(Outcome::Bad)
+            }
+            None => {
+                output::print(&told(&summary, !arguments.renamed.is_empty()))?;
+                Ok(Outcome::Good)
+            }
+        },
         Err(difference) => {
             let (a, b) = (a.to_string_lossy(), b.to_string_lossy());
             output::print(&format!("different: {}\n", difference.between(&a, &b)))?;
@@ -110,32 +123,34 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 
 impl Arguments {
     fn inner(&self) -> Result<Option<Inner>, CommandError> {
-        let Some(path) = &self.fields else {
-            return Ok(self.inner.then(Inner::default));
-        };
-        let wrong = |why: String| CommandError::Counting {
-            path: path.clone(),
-            why,
-        };
-        let text = Disk.read(path).map_err(|error| wrong(error.to_string()))?;
-        // A list would be taken for the values of the fields in their order.
-        if !text.trim_start().starts_with('{') {
-            return Err(wrong(NO_OBJECT.to_owned()));
+        match &self.fields {
+            Some(path) => Ok(Some(inner_of(path, &counting(path)?)?)),
+            None => Ok(self.inner.then(Inner::default)),
         }
-        let counting: Counting =
-            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        let ignore = counting.ignore.iter().map(|name| {
-            let field = name.parse::<OuterField>();
-            field.map_err(|why| wrong(format!("ignore: {name:?}: {why}")))
-        });
-        let endpoints = counting.endpoints.iter().map(|text| {
-            let address = text.parse::<Address>();
-            address.map_err(|why| wrong(format!("endpoints: {text:?}: {why}")))
-        });
-        Ok(Some(Inner {
-            ignore: ignore.collect::<Result<_, _>>()?,
-            endpoints: endpoints.collect::<Result<_, _>>()?,
-        }))
+    }
+
+    /// An endpoint that no packet of the first capture goes to, if all must be used.
+    fn unused_endpoint(&self) -> Result<Option<Address>, CommandError> {
+        let Some(path) = &self.fields else {
+            return Ok(None);
+        };
+        let counting = counting(path)?;
+        if !counting.endpoints_all_used {
+            return Ok(None);
+        }
+        let mut unused = inner_of(path, &counting)?.endpoints;
+        let (mut capture, mut buffer) = (CaptureReader::open(&self.a)?, vec![0; MAX_FRAME_BYTES]);
+        loop {
+            let frame = match capture.next_into(&mut buffer)? {
+                Next::Frame(record) => &buffer[..record.captured_len],
+                Next::Oversized(_) => continue,
+                Next::End => return Ok(unused.first().copied()),
+            };
+            if let Ok(layout) = dissect(frame) {
+                let destination = fields::destination_address(frame, &layout);
+                unused.retain(|endpoint| *endpoint != destination);
+            }
+        }
     }
 
     fn options(&self) -> Result<Options, CommandError> {
@@ -148,6 +163,41 @@ impl Arguments {
             inner: self.inner()?,
         })
     }
+}
+
+/// What a vector's file says.
+fn counting(path: &Path) -> Result<Counting, CommandError> {
+    let wrong = |why: String| wrong(path, why);
+    let text = Disk.read(path).map_err(|error| wrong(error.to_string()))?;
+    // A list would be taken for the values of the fields in their order.
+    if !text.trim_start().starts_with('{') {
+        return Err(wrong(NO_OBJECT.to_owned()));
+    }
+    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+}
+
+fn wrong(path: &Path, why: String) -> CommandError {
+    CommandError::Counting {
+        path: path.to_owned(),
+        why,
+    }
+}
+
+/// What it comes to.
+fn inner_of(path: &Path, counting: &Counting) -> Result<Inner, CommandError> {
+    let ignore = counting.ignore.iter().map(|name| {
+        let field = name.parse::<OuterField>();
+        field.map_err(|why| wrong(path, format!("ignore: {name:?}: {why}")))
+    });
+    let endpoints = counting.endpoints.iter().map(|text| {
+        let address = text.parse::<Address>();
+        address.map_err(|why| wrong(path, format!("endpoints: {text:?}: {why}")))
+    });
+    Ok(Inner {
+        ignore: ignore.collect::<Result<_, _>>()?,
+        endpoints: endpoints.collect::<Result<_, _>>()?,
+        source_ports: counting.source_ports.map(|[first, last]| first..=last),
+    })
 }
 
 fn told(summary: &Summary, with_bindings: bool) -> String {

@@ -4,13 +4,21 @@ use crate::folder::Folder;
 use crate::operator::Running;
 use serde_json::Value;
 use std::path::Path;
-use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
+use twinpath_dash::samples::vectors::{
+    Compare, capture, folder, names, settings_written, steps, wanted_counters,
+};
 
 const SERVICE: &str = "[service]\nname = \"dpu\"\nchain = [\"dash\"]\n\n[dash]\nflows = 1024\n";
 
 /// The files of a vector, and a list of steps that runs it.
 fn copied(name: &str) -> Folder {
-    let copy = Folder::with("dpu.toml", SERVICE);
+    // What JSON says of a field TOML says, too.
+    let settings = settings_written(name);
+    let settings = settings
+        .iter()
+        .map(|(key, value)| format!("{key} = {value}\n"));
+    let service = format!("{SERVICE}{}", settings.collect::<String>());
+    let copy = Folder::with("dpu.toml", &service);
     let mut list = Vec::new();
     for (number, step) in steps(name).iter().enumerate() {
         for file in ["config.json", "in.pcap"] {
@@ -33,6 +41,8 @@ fn copied(name: &str) -> Folder {
 }
 
 fn check_packets(wanted: &Path, sent: &Path, compare: &Compare, what: &str) {
+    let frames = capture(sent);
+    compare.check_all(frames.iter().map(|(_, frame)| frame.as_slice()));
     let [wanted, sent] = [wanted, sent].map(|path| {
         let packets = capture(path).into_iter();
         let counting = packets.map(|(_, packet)| compare.counting(&packet));
@@ -44,8 +54,11 @@ fn check_packets(wanted: &Path, sent: &Path, compare: &Compare, what: &str) {
     assert_eq!(sent.len(), wanted.len(), "{what}: so many left");
 }
 
-fn check_counters(wanted: &Value, counted: &Value, what: &str) {
-    let eni = &counted["enis"]["eni1"];
+fn check_counters(wanted: &Value, eni: &Value, what: &str) {
+    for (name, count) in wanted["counters"].as_object().into_iter().flatten() {
+        let counted = &eni[format!("SAI_ENI_STAT_{name}")];
+        assert_eq!(counted, count, "{what}: {name}");
+    }
     if let Some(drops) = wanted.get("drops") {
         assert_eq!(&eni["drops"], drops, "{what}");
     }
@@ -89,8 +102,9 @@ fn run(name: &str, ways: &[&str]) -> u64 {
         assert_eq!(told[number]["waiting"], Value::Array(Vec::new()), "{what}");
     }
     let last = &told[steps.len() - 1];
-    if let Some(wanted) = json(&folder().join(name).join("counters.json")) {
-        check_counters(&wanted, last, &what);
+    for (eni, wanted) in wanted_counters(name) {
+        let what = format!("{what}, {eni}");
+        check_counters(&wanted, &last["enis"][&eni], &what);
     }
     let enis = last["enis"].as_object().expect("ENIs");
     let received = enis
