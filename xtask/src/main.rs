@@ -15,7 +15,8 @@
 //! `cargo xtask record` measures what is kept in the folder `measured`: lines of code beside those of
 //! one or two other revisions, benches beside those of another, the table of oracles, how long a clean clone
 //! takes to be built and tested, how long a service takes to start, and how much memory a gateway takes that
-//! is under load for half an hour, or as many minutes as somebody says. `cargo xtask beside-nftables`
+//! is under load for half an hour, or as many minutes as somebody says, and what a DPU loses while connections
+//! come and go and policies change. `cargo xtask beside-nftables`
 //! measures Twinpath and the kernel's nftables on the same packets, between network namespaces, and `record
 //! nftables` keeps what it writes. `cargo xtask verbs` runs the tests with an RDMA card in a virtual machine.
 #![forbid(unsafe_code)]
@@ -84,6 +85,12 @@ fn main() -> ExitCode {
         ["record", "soak", minutes] if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) => {
             run_all(&[soak_step(minutes)])
         }
+        ["record", "zero-loss"] => run_all(&[zero_loss_step("2")]),
+        ["record", "zero-loss", minutes]
+            if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) =>
+        {
+            run_all(&[zero_loss_step(minutes)])
+        }
         ["record", "lines"] => run_all(&[lines_step(&[record::BEFORE])]),
         ["record", "lines", revisions @ ..] if (1..=2).contains(&revisions.len()) => {
             run_all(&[lines_step(revisions)])
@@ -94,6 +101,12 @@ fn main() -> ExitCode {
         ["beside-nftables", rest @ ..] => run_all(&nftables_steps(rest)),
         _ => usage(),
     }
+}
+
+/// A DPU whose policies change for so many minutes.
+fn zero_loss_step(minutes: &str) -> Step {
+    let minutes = minutes.to_owned();
+    step("zero loss", move || record::zero_loss(&root(), &minutes))
 }
 
 /// A gateway under load for so many minutes.
@@ -128,7 +141,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | record zero-loss [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
     );
     ExitCode::from(2)
 }

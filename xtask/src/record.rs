@@ -1,4 +1,4 @@
-//! Figures that are kept: `cargo xtask record lines|benches|oracles|times|soak|start` measures, and writes a
+//! Figures that are kept: `cargo xtask record lines|benches|oracles|times|soak|start|zero-loss` measures, and writes a
 //! page of the folder `measured`, which nobody edits.
 
 mod benches;
@@ -58,6 +58,20 @@ pub fn soak(root: &Path, minutes: &str) -> bool {
     services::soak(root, minutes).is_some_and(|page| {
         let command = format!("soak {minutes}");
         keep(root, "soak", &command, "A gateway under load", &page)
+    })
+}
+
+/// What a DPU loses in so many minutes of openings and changes.
+pub fn zero_loss(root: &Path, minutes: &str) -> bool {
+    services::zero_loss(root, minutes).is_some_and(|page| {
+        let command = format!("zero-loss {minutes}");
+        keep(
+            root,
+            "zero-loss",
+            &command,
+            "A DPU whose policies change",
+            &page,
+        )
     })
 }
 

@@ -11,6 +11,7 @@ use crate::replacement::{ReplaceError, Replacement};
 use crate::source::Source;
 use crate::virtual_time::VirtualRun;
 use crate::wiring::{Node, NodeConfig};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -48,6 +49,8 @@ pub struct StepFigures {
     pub waiting: Vec<String>,
     /// What the DPU has counted up to here, all steps together.
     pub dash: Dash,
+    /// What was dropped up to here, by reason, in front of the DPU and in it.
+    pub drops: BTreeMap<String, u64>,
 }
 
 /// Why a run in steps does not come to its end.
@@ -121,6 +124,7 @@ pub fn run_steps(
                 changed,
                 waiting: waiting(&service),
                 dash: counted(&node),
+                drops: dropped(&node),
             },
         );
     }
@@ -159,6 +163,16 @@ fn counted(node: &Node) -> Dash {
         }
     }
     all
+}
+
+fn dropped(node: &Node) -> BTreeMap<String, u64> {
+    let mut drops = node.machine.path().drops().clone();
+    let workers = node.workers.iter();
+    workers.for_each(|worker| drops.absorb(&worker.drops()));
+    let named = drops.nonzero();
+    named
+        .map(|(reason, count)| (reason.name().to_owned(), count))
+        .collect()
 }
 
 fn waiting(service: &Service) -> Vec<String> {

@@ -100,6 +100,14 @@ fn run(name: &str, ways: &[&str]) -> u64 {
         }
         fast += told[number]["fast_packets"].as_u64().expect("a number");
         assert_eq!(told[number]["waiting"], Value::Array(Vec::new()), "{what}");
+        // What came has left, or is told of as dropped.
+        let sums = ["packets_in", "packets_out"].map(|field| {
+            let upto = told.as_array().expect("steps").iter().take(number + 1);
+            upto.filter_map(|step| step[field].as_u64()).sum::<u64>()
+        });
+        let dropped = told[number]["all_drops"].as_object().expect("drops");
+        let dropped: u64 = dropped.values().filter_map(Value::as_u64).sum();
+        assert!(sums[0] <= sums[1] + dropped, "{what}: {sums:?}, {dropped}");
     }
     let last = &told[steps.len() - 1];
     for (eni, wanted) in wanted_counters(name) {

@@ -26,3 +26,4 @@ mod unit;
 mod usage;
 mod validate;
 mod warnings;
+mod zero_loss;

@@ -101,7 +101,9 @@ struct StepCounters {
     packets_out: u64,
     /// Objects of the configuration that wait for others.
     waiting: Vec<String>,
-    /// Dropped packets of no ENI, by reason.
+    /// Dropped packets by reason, all together: in front of the DPU, of ENIs, and of none.
+    all_drops: BTreeMap<String, u64>,
+    /// Those of no ENI.
     drops: BTreeMap<String, u64>,
     enis: BTreeMap<String, EniCounters>,
 }
@@ -179,26 +181,32 @@ pub fn execute(
 ) -> Result<Outcome, CommandError> {
     let mut told = Vec::new();
     let mut printed = Ok(());
-    run_steps(service, steps, is_stopped, |number, figures| {
+    let ran = run_steps(service, steps, is_stopped, |number, figures| {
         if !is_quiet && printed.is_ok() {
             printed = output::print(&line(number, &figures));
         }
         told.push(counted(number, figures));
-    })?;
+    });
+    // What was counted up to a step that is wrong is told, too.
+    if let Some(path) = counters {
+        write(path, &told)?;
+    }
+    ran?;
     printed?;
     if is_stopped.load(Ordering::Relaxed) && !is_quiet {
         let (ran, all) = (told.len(), steps.len());
         let all = units::counted(all as u64, "step");
         output::print(&format!("stopped after {ran} of {all}\n"))?;
     }
-    if let Some(path) = counters {
-        let text = serde_json::to_string_pretty(&told)? + "\n";
-        std::fs::write(path, text).map_err(|source| CommandError::Write {
-            path: path.into(),
-            source,
-        })?;
-    }
     Ok(Outcome::Good)
+}
+
+fn write(path: &Path, told: &[StepCounters]) -> Result<(), CommandError> {
+    let text = serde_json::to_string_pretty(told)? + "\n";
+    std::fs::write(path, text).map_err(|source| CommandError::Write {
+        path: path.into(),
+        source,
+    })
 }
 
 fn counted(number: usize, figures: StepFigures) -> StepCounters {
@@ -210,6 +218,7 @@ fn counted(number: usize, figures: StepFigures) -> StepCounters {
         fast_packets: figures.fast_packets,
         packets_out: figures.packets_out,
         waiting: figures.waiting,
+        all_drops: figures.drops,
         drops,
         enis: enis
             .map(|eni| (eni.eni.clone(), EniCounters::of(eni)))
