@@ -277,8 +277,8 @@ mod tests {
     fn loss_is_red_and_decisions_are_not() {
         let page = render(&edge_report()).unwrap();
         assert!(page.contains("<div class=\"tile bad\"><p class=\"label\">Packets lost</p>"));
-        assert!(page.contains("<div class=\"drop bad\"><span>punt_ring_full</span>"));
-        assert!(page.contains("<div class=\"drop\"><span>firewall_denied</span>"));
+        assert!(page.contains("<div class=\"drop bad\"><span>punt_<wbr/>ring_<wbr/>full</span>"));
+        assert!(page.contains("<div class=\"drop\"><span>firewall_<wbr/>denied</span>"));
         assert!(page.contains("<ul class=\"warnings\">\n<li>less came &lt; more</li>\n</ul>"));
         for rule in [".bad .value {", ".drop.bad {", ".warnings {"] {
             assert!(

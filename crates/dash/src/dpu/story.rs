@@ -7,7 +7,7 @@ use twinpath_core::wire::{fields, protocol};
 
 use super::Dpu;
 use crate::flows::{EntryKey, State};
-use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received};
+use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received, tunnel_names};
 use crate::reason::Reason;
 
 impl Dpu {
@@ -21,7 +21,10 @@ impl Dpu {
             }
             Ok(received) => {
                 self.tell_arrival(&received.arrival, &mut notes);
-                self.tell_flow(frame, &received, now, &mut notes);
+                let eni = self.tables.eni(received.arrival.eni);
+                if eni.is_some_and(|eni| eni.is_enabled) {
+                    self.tell_flow(frame, &received, now, &mut notes);
+                }
             }
         }
         notes
@@ -42,7 +45,7 @@ impl Dpu {
         };
         let decision = policies.decide(arrival);
         let mut notes = notes.into_list();
-        notes.push(match decision {
+        match decision {
             Ok(decision) => {
                 let there = match decision.source_ports {
                     None => decision.forward.to_string(),
@@ -55,11 +58,12 @@ impl Dpu {
                         format!("{without}; source port one of {ports}")
                     }
                 };
-                let back = format!("back: {}", decision.reverse);
-                Note::new("decision", format!("there: {there}"), back)
+                notes.push(Note::new("decision", "packets of the flow", there));
+                let back = decision.reverse.to_string();
+                notes.push(Note::new("decision", "answers", back));
             }
-            Err(reason) => Note::new("decision", reason.meaning(), dropped(reason)),
-        });
+            Err(reason) => notes.push(Note::new("decision", reason.meaning(), dropped(reason))),
+        }
         notes
     }
 
@@ -88,14 +92,10 @@ impl Dpu {
 
     fn tell_arrival(&self, arrival: &Arrival, notes: &mut Vec<Note>) {
         let way = format!("{:?}", arrival.direction).to_lowercase();
-        notes.push(Note::new(
-            "direction",
-            format!(
-                "{:?} from {}, key {}",
-                arrival.encapsulation, arrival.outer_source, arrival.key
-            ),
-            way,
-        ));
+        let [name, number] = tunnel_names(arrival.encapsulation);
+        let (source, key) = (arrival.outer_source, arrival.key);
+        let tunnel = format!("{name} from {source}, {number} {key}");
+        notes.push(Note::new("direction", tunnel, way));
         let Some(eni) = self.tables.eni(arrival.eni) else {
             return;
         };

@@ -130,12 +130,18 @@ const fn is_icmp(number: u8) -> bool {
     matches!(number, protocol::ICMP | protocol::ICMP6)
 }
 
+/// What a tunnel's kind and its number are called.
+#[must_use]
+pub const fn tunnel_names(encapsulation: Encapsulation) -> [&'static str; 2] {
+    match encapsulation {
+        Encapsulation::Vxlan => ["VXLAN", "VNI"],
+        Encapsulation::Nvgre => ["NVGRE", "VSID"],
+    }
+}
+
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, number) = match self.encapsulation {
-            Encapsulation::Vxlan => ("VXLAN", "VNI"),
-            Encapsulation::Nvgre => ("NVGRE", "VSID"),
-        };
+        let [name, number] = tunnel_names(self.encapsulation);
         let Self {
             key,
             source,

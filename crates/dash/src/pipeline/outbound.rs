@@ -4,7 +4,7 @@
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, Endpoint, protocol};
 
-use super::action::{Action, Layer, Origin, PolicyDecision};
+use super::action::{Action, Layer, Origin, PolicyDecision, tunnel_names};
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::{Policies, checked, joined};
@@ -247,7 +247,7 @@ impl Planner<'_> {
             let entry = format!("{looked_up} in network {}", tables.vnet_name(vnet));
             let action = mapping.map_or_else(
                 || "no mapping: dropped".to_owned(),
-                |found| format!("{:?} to {}", found.profile.routing_type, found.underlay),
+                |found| format!("{} to {}", found.profile.routing_type, found.underlay),
             );
             Note::new("CA to PA mapping", entry, action)
         });
@@ -434,10 +434,8 @@ impl Planner<'_> {
             let action = endpoint.map_or_else(
                 || "no endpoint: dropped".to_owned(),
                 |endpoint| {
-                    format!(
-                        "{:?} to {endpoint}, key {}",
-                        tunnel.encapsulation, tunnel.key
-                    )
+                    let [name, number] = tunnel_names(tunnel.encapsulation);
+                    format!("{name} to {endpoint}, {number} {}", tunnel.key)
                 },
             );
             Note::new("tunnel", tables.tunnel_name(number), action)

@@ -69,6 +69,12 @@ impl Policies<'_> {
         };
         let mut action = AclAction::Permit;
         let stages = self.eni.stages(direction, headers.is_v4()).iter();
+        if self.notes.is_some() && stages.clone().all(Option::is_none) {
+            let version = if headers.is_v4() { "IPv4" } else { "IPv6" };
+            let way = format!("{direction:?}").to_lowercase();
+            let entry = format!("none is bound for {way} {version}");
+            self.note(|| Note::new("access list", entry, "permit"));
+        }
         for (number, list) in (1..).zip(stages) {
             let Some(list) = list else { continue };
             if list.is_empty() && !self.settings.empty_acl_denies {

@@ -88,7 +88,8 @@ fn drop_row(reason: &str, count: u64, most: u64, total: u64) -> String {
     format!(
         "<div class=\"{class}\"><span>{}</span><span class=\"track\"><i style=\"width:{width:.2}%\"></i></span>\
          <span>{}<small>{}</small></span></div>\n",
-        escape(reason),
+        // Words end at underscores, where there is no room for all of them.
+        escape(reason).replace('_', "_<wbr/>"),
         units::count(count),
         escape(&units::percent(units::fraction(count, total)))
     )
