@@ -6,6 +6,8 @@ use super::parameters::{Pipeline, Setting};
 use crate::model::ParameterError;
 use std::sync::Arc;
 use twinpath_core::Instant;
+use twinpath_core::wire::tunnel::Tunnel;
+use twinpath_core::wire::{MacAddress, dissect};
 use twinpath_dash::tables::Tables;
 use twinpath_dash::{Dpu, DpuStep, Question, Settings, Verdict};
 use twinpath_engine::devices::{Port, QueueFull, Server, Through};
@@ -47,6 +49,15 @@ pub(super) enum Passed {
 }
 
 impl Device {
+    /// The MAC address by which a frame's ENI is found: the VNI tells which of the inner ones.
+    pub(super) fn eni_mac(&self, frame: &[u8]) -> Option<MacAddress> {
+        let outer = dissect(frame).ok()?;
+        let tunnel = Tunnel::read(frame, &outer, self.dpu.tables().switch().port).ok()?;
+        let inside = frame.get(tunnel.inner())?;
+        let (_, mac) = self.dpu.tables().appliance().names_eni(inside, tunnel.key);
+        Some(mac)
+    }
+
     /// A DPU with its configuration, and flows that it knows.
     pub(super) fn new(setting: &Setting, number: u16) -> Result<Self, ParameterError> {
         let preset = &setting.dpu;

@@ -45,7 +45,6 @@ enum Event {
 #[derive(Clone, Copy)]
 struct Connection {
     conversation: Conversation,
-    eni: u32,
     step: u32,
 }
 
@@ -128,7 +127,7 @@ impl<'a> Testbed<'a> {
         let flow = self.random.below(self.setting.flows_of_eni().into()) as u32;
         let conversation = Conversation::new(eni, flow, self.setting.mappings_of_eni());
         let buffer = conversation.datagram(self.setting.outer_bytes());
-        self.arrive(buffer, eni, None, agenda);
+        self.arrive(buffer, None, agenda);
         let gap = self.gap(self.setting.packets_per_s());
         agenda.at(agenda.now() + gap, Event::Datagram);
     }
@@ -140,38 +139,29 @@ impl<'a> Testbed<'a> {
         *next += 1;
         self.measures.begun += u64::from(self.measures.counts(agenda.now()));
         let step = 0;
-        self.segment(
-            Connection {
-                conversation,
-                eni,
-                step,
-            },
-            agenda,
-        );
+        self.segment(Connection { conversation, step }, agenda);
         let gap = self.gap(self.setting.connections_per_s());
         agenda.at(agenda.now() + gap, Event::Opens);
     }
 
     fn segment(&mut self, connection: Connection, agenda: &mut Agenda<Event>) {
         let buffer = connection.conversation.segment(connection.step);
-        self.arrive(buffer, connection.eni, Some(connection), agenda);
+        self.arrive(buffer, Some(connection), agenda);
     }
 
-    /// A packet comes to the switch, which finds its DPU.
+    /// A packet comes to the switch, which finds its DPU by what is in it.
     fn arrive(
         &mut self,
         buffer: Vec<u8>,
-        eni: u32,
         connection: Option<Connection>,
         agenda: &mut Agenda<Event>,
     ) {
         let now = agenda.now();
         let counts = self.measures.counts(now);
         self.measures.came += u64::from(counts);
-        let way = self
-            .steering
-            .way(configuration::mac(eni), FrameOrigin::Host);
-        let Some(dpu) = way.ok().and_then(|way| self.number(way)) else {
+        let mac = self.devices[0].eni_mac(&buffer[HEADROOM..]);
+        let way = mac.and_then(|mac| self.steering.way(mac, FrameOrigin::Host).ok());
+        let Some(dpu) = way.and_then(|way| self.number(way)) else {
             return self.lose(now, connection.as_ref());
         };
         self.measures.steered[dpu] += u64::from(counts);
