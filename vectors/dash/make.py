@@ -9,16 +9,17 @@ import sys
 # Folders here are vectors.
 sys.dont_write_bytecode = True
 
+import access_lists
 import networks
 import services
 from common import over_v6
 
 ONCE = (
-    *networks.ONCE, *services.ONCE,
+    *access_lists.ONCE, *networks.ONCE, *services.ONCE,
 )
 # Those that are made for an underlay of IPv6, too.
 TWICE = (
-    *networks.TWICE, *services.TWICE,
+    *access_lists.TWICE, *networks.TWICE, *services.TWICE,
 )
 
 for make in (*ONCE, *TWICE):
