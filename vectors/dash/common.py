@@ -13,6 +13,7 @@ VIP, VM_VNI, ENCAP_VNI = "10.1.0.5", 2001, 100
 VIP6, VM_PA6 = "2001:db8:1::5", "2001:db8:25::1"
 VM_PA, VM_CA, VM_CA6 = "25.1.1.1", "10.0.0.11", "fd01::11"
 ENI_MAC, REMOTE_MAC, VM_MAC = "f4:93:9f:ef:c4:7e", "43:be:65:25:fa:67", "44:e3:9f:ef:c4:6e"
+ENI2_MAC = "f4:93:9f:ef:c4:80"
 DPU_MAC, SWITCH_MAC = "02:00:00:00:00:02", "02:00:00:00:00:01"
 UNDERLAY, UNDERLAY6 = {"version": 4}, int(ipaddress.IPv6Address("2001:db8:ca::"))
 IGNORE = ["outer.macs", "outer.ttl", "outer.id", "outer.source_port", "outer.flow_label"]
@@ -44,10 +45,19 @@ def base(eni=(), appliance=()):
     ]
 
 
-def route(prefix, kind="vnet", **fields):
+def second_eni(vnet="Vnet1", **fields):
+    """A neighbour with routes of its own, on the same host."""
+    return [
+        item("ENI", "eni2", eni_id="eni2", mac_address=ENI2_MAC, underlay_ip=VM_PA, admin_state="enabled", vnet=vnet, **fields),
+        item("ROUTE_GROUP", "group2", guid="48af6ce8-26cc-4293-bfa6-0126e8fcdeb3", version="1"),
+        item("ENI_ROUTE", "eni2", group_id="group2"),
+    ]
+
+
+def route(prefix, kind="vnet", group="group1", **fields):
     if kind == "vnet" and "vnet" not in fields:
         fields["vnet"] = "Vnet1"
-    return item("ROUTE", f"group1:{prefix}", action_type=kind, **fields)
+    return item("ROUTE", f"{group}:{prefix}", action_type=kind, **fields)
 
 
 def mapping(address, host, vnet="Vnet1", **fields):
@@ -55,10 +65,10 @@ def mapping(address, host, vnet="Vnet1", **fields):
     return item("VNET_MAPPING", f"{vnet}:{address}", underlay_ip=host, **fields)
 
 
-def rule(vni, prefix, **fields):
+def rule(vni, prefix, eni="eni1", **fields):
     fields.setdefault("action_type", "decap")
     fields.setdefault("priority", 1)
-    return item("ROUTE_RULE", f"eni1:{vni}:{prefix}", **fields)
+    return item("ROUTE_RULE", f"{eni}:{vni}:{prefix}", **fields)
 
 
 def private_link():
@@ -97,8 +107,8 @@ def ip(source, destination, **fields):
     return IP(src=source, dst=destination, **fields)
 
 
-def udp(source, destination, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC), body=b"sixteen bytes..."):
-    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination) / UDP(sport=ports[0], dport=ports[1]) / Raw(body)
+def udp(source, destination, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC), body=b"sixteen bytes...", header=()):
+    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination, **dict(header)) / UDP(sport=ports[0], dport=ports[1]) / Raw(body)
 
 
 def tcp(source, destination, flags, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC), header=()):
@@ -154,6 +164,14 @@ def underlaid_value(name, value):
             return ",".join(under(prefix) for prefix in value.split(","))
         case _:
             return value
+
+
+def answered(inner, macs=(REMOTE_MAC, ENI_MAC), flags="SA"):
+    """What the other end says to a datagram or a segment."""
+    layer = TCP if TCP in inner else UDP
+    network = IPv6 if IPv6 in inner else IP
+    ends, ports = (inner[network].dst, inner[network].src), (inner[layer].dport, inner[layer].sport)
+    return tcp(*ends, flags, ports, macs) if layer is TCP else udp(*ends, ports, macs)
 
 
 def outer(source, destination, out, tos=0):

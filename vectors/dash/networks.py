@@ -43,9 +43,17 @@ def routes():
         mapping("fd10:0:3::1", "102.1.2.3", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="true"),
         mapping("fd10:0:3:1::1", "102.1.2.4", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="false"),
     ]
+    # Direct, the inner packet itself is what the underlay gets; a routing type without a tunnel of its own has
+    # VXLAN.
+    for prefix, other in (("10.4.0.0/16", "10.2.0.1"), ("fd10:0:4::/48", "fd10:0:0:5::1")):
+        config += [route(prefix, "direct"), mapping(other, "100.1.2.7", routing_type="vnet", mac_address=REMOTE_MAC)]
+    config.append(route("10.2.0.0/24"))
     packet = lambda destination: udp(VM_CA6 if ":" in destination else VM_CA, destination)
-    Vector("routes", "The longest prefix; vnet, vnet_direct, drop; a peer's VNI or one's own.").step(
+    bare = lambda destination: Ether(src=DPU_MAC, dst=SWITCH_MAC) / packet(destination).payload
+    Vector("routes", "The longest prefix; vnet, vnet_direct, direct, drop; a peer's VNI or one's own.").step(
         config,
+        *((from_vm(packet(to)), bare(to)) for to in ("10.4.0.1", "fd10:0:4::1")),
+        *((from_vm(packet(to)), to_host("100.1.2.7", 1001, packet(to))) for to in ("10.2.0.1", "fd10:0:0:5::1")),
         (from_vm(packet("10.1.1.1")), to_host("101.1.2.3", 1001, packet("10.1.1.1"))),
         (from_vm(packet("10.1.0.1")), to_host("100.1.2.6", 1001, packet("10.1.0.1"))),
         (from_vm(packet("10.2.5.1")), None),
@@ -60,28 +68,47 @@ def routes():
 
 
 def inbound():
-    config = base() + [
-        mapping("10.2.0.8", "100.0.0.8", "Vnet2"), mapping("fd02::8", "100.0.0.8", "Vnet2"),
+    """The lowest number wins, however long prefixes are; a source is valid that is a host of the rule's network
+    or in the list of the VNI."""
+    hosts = {"10.2.0.8": "100.0.0.8", "10.2.0.30": "100.0.3.8", "fd02::8": "100.0.4.8"}
+    config = base() + [mapping(ca, host, "Vnet2") for ca, host in hosts.items()] + [
         item("PA_VALIDATION", "1002", prefixes="100.0.1.0/24"),
-        rule(1002, "100.0.0.0/16", vnet="Vnet2", pa_validation="true", priority=2),
-        rule(1002, "100.0.2.0/24", action_type="drop", priority=1),
-        rule(1003, "0.0.0.0/0"),
+        # A shorter prefix with the better number, and longer ones with worse.
+        rule(1002, "100.0.0.0/16", vnet="Vnet2", pa_validation="true", priority=20, protocol=17),
+        rule(1002, "100.0.2.0/24", action_type="drop", priority=10, protocol=17), rule(1002, "100.0.2.8/32", priority=15),
+        rule(1002, "100.0.3.0/24", action_type="drop", priority=30),
+        rule(1003, "0.0.0.0/0"), rule(1006, "100.0.0.0/16", vnet="Vnet2", pa_validation="false"),
+        # The number in the key.
+        item("ROUTE_RULE", "eni1:1005:100.0.0.0/24:1", action_type="drop", protocol=17),
+        item("ROUTE_RULE", "eni1:1005:0.0.0.0/0:2", action_type="decap"),
     ]
-    steps = []
+    steps, later, ports = [], [], iter(range(100, 200))
     for own, peer in ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8")):
-        packet = lambda port: udp(peer, own, (port, 2), (REMOTE_MAC, ENI_MAC))
-        came = lambda host, vni, port: vxlan(host, VIP, vni, packet(port))
-        left = lambda port: to_vm(packet(port))
-        answer, turned = (udp(own, peer, (2, 1), (ENI_MAC, mac)) for mac in (VM_MAC, REMOTE_MAC))
+        host = hosts[peer]
+        macs = (REMOTE_MAC, ENI_MAC)
+        first, stray = udp(peer, own, (1, 2), macs), udp(peer, own, (9, 9), macs)
+        came = lambda host, vni, packet, passes=True: (from_host(host, vni, packet), to_vm(packet) if passes else None)
+        datagram, segment = (lambda: udp(peer, own, (next(ports), 2), macs)), (lambda: tcp(peer, own, "S", (next(ports), 2), macs))
+        odd, turned, nothing = answered(first, (ENI_MAC, VM_MAC)), answered(first, (ENI_MAC, REMOTE_MAC)), datagram()
         steps += [
-            (came("100.0.0.8", 1002, 1), left(1)), (came("100.0.1.77", 1002, 2), left(2)),
-            (came("100.0.0.9", 1002, 3), None), (came("100.0.2.8", 1002, 4), None), (came("100.0.0.8", 1004, 5), None),
-            (came("99.9.9.9", 1003, 6), left(6)),
-            (from_vm(answer), vxlan(VIP, "100.0.0.8", 1002, turned, out=True)),
+            came(host, 1002, first), came("100.0.1.77", 1002, datagram()), came("100.0.0.9", 1002, datagram(), False),
+            came("100.0.2.8", 1002, datagram(), False), came("100.0.2.8", 1002, segment()), came("100.0.3.8", 1002, datagram()),
+            came("100.0.3.8", 1002, segment(), False), came(host, 1004, datagram(), False), came("99.9.9.9", 1003, datagram()),
+            came("100.0.0.9", 1006, datagram()), came("100.0.0.8", 1005, datagram(), False), came("100.0.0.8", 1005, segment()),
+            came("100.0.1.8", 1005, datagram()), came(host, 1002, segment(), False),
+            (from_vm(odd), to_host(host, 1002, turned)),
         ]
-    Vector("inbound", "Inbound rules by priority, validation of physical addresses, answers to where the question came from.").step(
+        by_gre = datagram()
+        steps += [
+            (nvgre("99.9.9.9", VIP, 1003, by_gre), to_vm(by_gre)),
+            (from_vm(answered(by_gre, (ENI_MAC, VM_MAC))), nvgre(VIP, "99.9.9.9", 1003, answered(by_gre, (ENI_MAC, REMOTE_MAC)), out=True)),
+        ]
+        later += [came(host, 1002, first, False), came("100.0.1.77", 1002, stray)]
+    Vector("inbound", "Inbound rules by priority and protocol, validation of physical addresses, answers to where the question came from; then a host is its network's no longer.").step(
         config, *steps
-    ).counters(drops={"pa_validation": 2, "inbound_route_drop": 2, "inbound_route_miss": 2})
+    ).step(
+        [gone("VNET_MAPPING", "Vnet2:10.2.0.8"), gone("VNET_MAPPING", "Vnet2:fd02::8")], *later,
+    ).counters(drops={"pa_validation": 4, "inbound_route_drop": 6, "inbound_route_miss": 4})
 
 
 def mid_connection():
@@ -105,35 +132,113 @@ def mid_connection():
     ).step(moved, *steps[1]).step(away, *steps[2]).counters(drops={"tcp_without_flow": 4, "route_miss": 2})
 
 
-def metering():
-    config = base(eni={"v4_meter_policy_id": "policy1", "v6_meter_policy_id": "policy6"}) + [
-        item("METER_POLICY", "policy1", ip_version="ipv4"), item("METER_POLICY", "policy6", ip_version="ipv6"),
-        item("METER_RULE", "policy6:1", priority="10", ip_prefix="fd02::/64", metering_class=612),
-        item("METER_RULE", "policy6:2", priority="20", ip_prefix="fd02::7/128", metering_class=620),
-        item("METER_RULE", "policy6:3", priority="5", ip_prefix="fd02::6/128", metering_class=621),
-        route("fd02::/64"), route("fd02:1::/64", metering_class_or="2566", metering_class_and="4088", vnet="Vnet1"),
-        mapping("fd02::7", "100.0.0.8"), mapping("fd02::6", "100.0.0.8"), mapping("fd02:1::7", "100.0.0.8", metering_class_or="1038"),
-        item("METER_RULE", "policy1:1", priority="10", ip_prefix="10.2.0.0/16", metering_class=512),
-        item("METER_RULE", "policy1:2", priority="20", ip_prefix="10.2.0.7/32", metering_class=520),
-        item("METER_RULE", "policy1:3", priority="5", ip_prefix="10.2.0.6/32", metering_class=521),
-        route("10.2.0.0/16"), route("10.2.1.0/24", metering_class_or="2566", vnet="Vnet1"),
-        route("10.2.2.0/24", metering_class_or="2566", metering_class_and="4080", vnet="Vnet1"),
-        mapping("10.2.0.7", "100.0.0.8"), mapping("10.2.0.6", "100.0.0.8"),
-        mapping("10.2.1.7", "100.0.0.8", metering_class_or="1038"), mapping("10.2.2.7", "100.0.0.8", metering_class_or="1038"),
+def tunnels():
+    """A route's tunnel is around what it sends, the mapping's takes its place; the last of two layers is outside."""
+    config = base() + [
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("TUNNEL", "one", endpoints=["40.40.40.40"], vni=200, encap_type="vxlan"),
+        item("TUNNEL", "two", endpoints=["41.41.41.41"], vni=300, encap_type="nvgre"),
     ]
-    left = lambda inner: to_host("100.0.0.8", 1001, inner)
-    packet = lambda destination: udp(VM_CA6 if ":" in destination else VM_CA, destination)
-    ends = ("10.2.0.7", "10.2.0.6", "10.2.1.7", "10.2.2.7", "fd02::7", "fd02::6", "fd02:1::7")
-    # Answers are the same flow's, and of its class.
-    answer, answer6 = (udp(peer, own, (4567, 6789), (REMOTE_MAC, ENI_MAC), b"") for own, peer in ((VM_CA, "10.2.0.7"), (VM_CA6, "fd02::7")))
-    back = lambda inner: (vxlan("100.0.0.8", VIP, 1001, inner), to_vm(inner))
-    v4, v6 = len(raw(packet("10.2.0.7"))), len(raw(packet("fd02::7")))
-    Vector("metering", "Classes by policy, by route and mapping, and by masks; answers; IPv4 and IPv6.").step(
-        config, *((from_vm(packet(to)), left(packet(to))) for to in ends), back(answer), back(answer6),
-    ).counters(meters={
-        "512": [v4, len(raw(answer))], "521": [v4, 0], "3598": [v4, 0], "3584": [v4, 0],
-        "612": [v6, len(raw(answer6))], "621": [v6, 0], str((2566 | 1038) & 4088): [v6, 0],
-    })
+    steps = []
+    for own, of in ((VM_CA, "10.{}.0.0/16"), (VM_CA6, "fd02:{}::/32")):
+        to = lambda number: of.format(number).split("/")[0].replace(".0.0", ".0.8").replace("::", "::8")
+        config += [
+            route(of.format(1), "direct", tunnel="one"), route(of.format(2), tunnel="one"), route(of.format(3), "direct", tunnel="two"),
+            mapping(to(2), "100.0.0.8", mac_address=REMOTE_MAC), route(of.format(4), tunnel="one"),
+            mapping(to(4), "100.0.0.9", tunnel="two", mac_address=REMOTE_MAC), route(of.format(5)),
+            mapping(to(5), "100.0.0.8", tunnel="one", mac_address=REMOTE_MAC),
+        ]
+        sent = lambda number: udp(own, to(number))
+        within_one = lambda inner: vxlan(VIP, "40.40.40.40", 200, inner, out=True)
+        within_two = lambda inner: nvgre(VIP, "41.41.41.41", 300, inner, out=True)
+        steps += [
+            (from_vm(sent(1)), within_one(sent(1))), (from_vm(sent(2)), within_one(to_host("100.0.0.8", 1001, sent(2)))),
+            (from_vm(sent(3)), within_two(sent(3))), (from_vm(sent(4)), within_two(to_host("100.0.0.9", 1001, sent(4)))),
+            (from_vm(sent(5)), within_one(to_host("100.0.0.8", 1001, sent(5)))),
+            # Answers come from the peer's host.
+            (from_host("100.0.0.8", 1001, answered(sent(2))), to_vm(answered(sent(2)))),
+        ]
+    Vector("tunnels", "Tunnels of routes and mappings, alone and around a network's, in VXLAN and NVGRE; the mapping's before the route's.").step(config, *steps)
+
+
+def tunnel_endpoints():
+    """Of a tunnel's endpoints each flow has one, and none is idle."""
+    endpoints = ["40.40.40.40", "40.40.40.41", "40.40.40.42"]
+    config = base() + [
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("TUNNEL", "many", endpoints=endpoints, vni=200, encap_type="vxlan"),
+        route("10.2.0.0/16", "direct", tunnel="many"), route("fd02::/64", "direct", tunnel="many"),
+    ]
+    sent = [udp(*ends, (port, 4567)) for port in range(40000, 40030) for ends in ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8"))]
+    Vector("tunnel_endpoints", "Many flows over a tunnel's endpoints.", endpoints=endpoints, endpoints_all_used=True).step(
+        config, *((from_vm(inner), vxlan(VIP, endpoints[0], 200, inner, out=True)) for inner in sent),
+    )
+
+
+class Metered:
+    """Packets of an ENI, and what each class has for them."""
+
+    def __init__(self):
+        self.steps, self.meters = [], {}
+
+    def add(self, sent, wanted, inner, metering_class, is_inbound=False):
+        self.steps.append((sent, wanted))
+        if metering_class:
+            self.meters.setdefault(str(metering_class), [0, 0])[is_inbound] += len(raw(inner))
+
+
+def metering_config(version, prefix, far):
+    """Routes, mappings, rules and a policy for one IP version; `far(n)` is an address of the nth network."""
+    policy, base_class = f"policy{version}", 100 * version
+    meter = lambda number, priority, network, value: item("METER_RULE", f"{policy}:{number}", priority=str(priority), ip_prefix=network, metering_class=base_class + value)
+    host = prefix(0).replace("/64", "/128").replace("/24", "/32").replace("::/", "::6/").replace(".0/", ".6/")
+    return [
+        item("METER_POLICY", policy, ip_version=f"ipv{version}"),
+        # The lowest number wins: a short prefix over a longer one, and a host over both.
+        meter(1, 10, prefix(0), 12), meter(2, 20, prefix(None), 20), meter(3, 5, host, 21),
+        route(prefix(0)), route(prefix(1), metering_class_or="2566"),
+        route(prefix(2), metering_class_or="2566", metering_class_and="4080"),
+        route(prefix(3), metering_class_or="1", tunnel="metered"), route(prefix(4)), route(prefix(5)),
+        mapping(far(0, 7), "100.0.0.8"), mapping(far(0, 6), "100.0.0.8"), mapping(far(1, 7), "100.0.0.8", metering_class_or="1038"),
+        mapping(far(2, 7), "100.0.0.8", metering_class_or="1038"), mapping(far(3, 7), "100.0.0.8", metering_class_or="2"),
+        mapping(far(4, 7), "100.0.0.8", tunnel="metered", metering_class_or="16384"), mapping(far(5, 7), "100.0.0.8"),
+    ]
+
+
+def metering():
+    """The class is all "or" bits of what a packet meets, under all "and" bits; that of the policy if none is left.
+    Bytes are those of the inner frame, for the class that the flow was opened with, in both directions."""
+    networks = (
+        (4, VM_CA, lambda n: "10.2.0.0/15" if n is None else f"10.2.{n}.0/24", lambda n, host: f"10.2.{n}.{host}"),
+        (6, VM_CA6, lambda n: "fd02::/16" if n is None else f"fd02:{n}::/64", lambda n, host: f"fd02:{n}::{host}"),
+    )
+    config = base(eni={"v4_meter_policy_id": "policy4", "v6_meter_policy_id": "policy6"}) + [
+        item("TUNNEL", "metered", endpoints=["40.40.40.40"], vni=200, encap_type="vxlan", metering_class_or="8192"),
+        rule(1003, "0.0.0.0/0", metering_class_or="48"), rule(1004, "0.0.0.0/0", metering_class_or="127", metering_class_and="96"),
+        rule(1005, "0.0.0.0/0"),
+    ]
+    told = Metered()
+    for version, own, prefix, far in networks:
+        config += metering_config(version, prefix, far)
+        classes = {
+            (0, 7): 100 * version + 12, (0, 6): 100 * version + 21, (1, 7): 2566 | 1038, (2, 7): (2566 | 1038) & 4080,
+            (3, 7): 1 | 2 | 8192, (4, 7): 16384 | 8192, (5, 7): 100 * version + 20,
+        }
+        for place, metering_class in classes.items():
+            inner = udp(own, far(*place))
+            left = to_host("100.0.0.8", 1001, inner)
+            in_tunnel = vxlan(VIP, "40.40.40.40", 200, left, out=True) if place[0] in (3, 4) else left
+            told.add(from_vm(inner), in_tunnel, inner, metering_class)
+            back = udp(far(*place), own, (4567, 6789), (REMOTE_MAC, ENI_MAC), b"")
+            told.add(from_host("100.0.0.8", 1001, back), to_vm(back), back, metering_class, True)
+        for vni, metering_class in ((1003, 48), (1004, 96), (1005, 100 * version + 12)):
+            question = udp(far(0, 9), own, (vni, 53), (REMOTE_MAC, ENI_MAC))
+            reply = udp(own, far(0, 9), (53, vni), (ENI_MAC, REMOTE_MAC), b"")
+            told.add(from_host("100.0.0.8", vni, question), to_vm(question), question, metering_class, True)
+            told.add(from_vm(reply), to_host("100.0.0.8", vni, reply), reply, metering_class)
+    Vector("metering", "Classes by policy, route, mapping, tunnel and inbound rule, and by masks; answers, and flows that were opened from outside; IPv4 and IPv6.").step(
+        config, *told.steps,
+    ).counters(meters=told.meters)
 
 
 def trusted():
@@ -210,4 +315,4 @@ def over_v6_inside():
 
 
 ONCE = (mid_connection, metering, trusted, over_v6_inside, admission)
-TWICE = (vnet, routes, inbound)
+TWICE = (vnet, routes, inbound, tunnels, tunnel_endpoints)
