@@ -13,6 +13,7 @@ VIP, VM_VNI, ENCAP_VNI = "10.1.0.5", 2001, 100
 VIP6, VM_PA6 = "2001:db8:1::5", "2001:db8:25::1"
 VM_PA, VM_CA, VM_CA6 = "25.1.1.1", "10.0.0.11", "fd01::11"
 ENI_MAC, REMOTE_MAC, VM_MAC = "f4:93:9f:ef:c4:7e", "43:be:65:25:fa:67", "44:e3:9f:ef:c4:6e"
+PL_UNDERLAY = "55.1.2.3"
 ENI2_MAC = "f4:93:9f:ef:c4:80"
 DPU_MAC, SWITCH_MAC = "02:00:00:00:00:02", "02:00:00:00:00:01"
 UNDERLAY, UNDERLAY6 = {"version": 4}, int(ipaddress.IPv6Address("2001:db8:ca::"))
@@ -37,7 +38,7 @@ def base(eni=(), appliance=()):
         item("VNET", "Vnet2", vni="1002", guid="559c6ce8-26ab-4193-b946-ccc6e8f930b3"),
         item("ENI", "eni1", **{
             "eni_id": "eni1", "mac_address": ENI_MAC, "underlay_ip": VM_PA, "admin_state": "enabled",
-            "vnet": "Vnet1", "pl_underlay_sip": VIP,
+            "vnet": "Vnet1", "pl_underlay_sip": PL_UNDERLAY,
             "pl_sip_encoding": "::d107:64:ff71:0:0/::ffff:ffff:ffff:0:0", **dict(eni),
         }),
         item("ROUTE_GROUP", "group1", guid="48af6ce8-26cc-4293-bfa6-0126e8fcdeb2", version="1"),
@@ -99,6 +100,17 @@ def pl_sip(source):
 
 
 PL_SIP = pl_sip(VM_CA)
+
+
+def linked(source, destination, inner, underlay=PL_UNDERLAY, host=PE_PA):
+    """An IPv4 packet of a machine as Private Link sends it."""
+    return nvgre(underlay, host, ENCAP_VNI, fresh(six(inner, source, destination)), out=True)
+
+
+def unlinked(inner, source=PE_CA, destination=VM_CA):
+    """An IPv6 packet from a private endpoint as its machine gets it: atomic or not, its identification is 0."""
+    payload = inner[IPv6].payload.copy()
+    return fresh(Ether(src=inner.src, dst=inner.dst) / IP(src=source, dst=destination, id=0) / payload)
 
 
 def ip(source, destination, **fields):

@@ -33,12 +33,12 @@ def routes():
         item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
         item("ROUTING_TYPE", "drop", items=[{"action_name": "a", "action_type": "drop"}]),
         route("10.1.0.0/16"), route("10.1.0.0/24", "vnet_direct", vnet="Vnet1", overlay_ip="10.0.0.6"),
-        route("10.2.5.0/24", "drop"), route("10.3.0.0/16", vnet="Vnet2"), route("10.3.1.0/24", vnet="Vnet2"),
+        route("10.2.5.0/24", "drop"), route("10.3.0.0/16", vnet="Vnet2"),
         mapping("10.0.0.6", "100.1.2.6", mac_address=REMOTE_MAC), mapping("10.1.1.1", "101.1.2.3", mac_address=REMOTE_MAC),
         mapping("10.3.0.1", "102.1.2.3", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="true"),
         mapping("10.3.1.1", "102.1.2.4", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="false"),
         route("fd10::/32"), route("fd10:0:1::/48", "vnet_direct", vnet="Vnet1", overlay_ip="fd00::6"),
-        route("fd10:0:2::/48", "drop"), route("fd10:0:3::/48", vnet="Vnet2"), route("fd10:0:3:1::/64", vnet="Vnet2"),
+        route("fd10:0:2::/48", "drop"), route("fd10:0:3::/48", vnet="Vnet2"),
         mapping("fd00::6", "100.1.2.6", mac_address=REMOTE_MAC), mapping("fd10::1", "101.1.2.3", mac_address=REMOTE_MAC),
         mapping("fd10:0:3::1", "102.1.2.3", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="true"),
         mapping("fd10:0:3:1::1", "102.1.2.4", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="false"),
@@ -49,21 +49,22 @@ def routes():
         config += [route(prefix, "direct"), mapping(other, "100.1.2.7", routing_type="vnet", mac_address=REMOTE_MAC)]
     config.append(route("10.2.0.0/24"))
     packet = lambda destination: udp(VM_CA6 if ":" in destination else VM_CA, destination)
+    sent = lambda destination: udp(VM_CA6 if ":" in destination else VM_CA, destination, macs=(ENI_MAC, VM_MAC))
     bare = lambda destination: Ether(src=DPU_MAC, dst=SWITCH_MAC) / packet(destination).payload
     Vector("routes", "The longest prefix; vnet, vnet_direct, direct, drop; a peer's VNI or one's own.").step(
         config,
-        *((from_vm(packet(to)), bare(to)) for to in ("10.4.0.1", "fd10:0:4::1")),
-        *((from_vm(packet(to)), to_host("100.1.2.7", 1001, packet(to))) for to in ("10.2.0.1", "fd10:0:0:5::1")),
-        (from_vm(packet("10.1.1.1")), to_host("101.1.2.3", 1001, packet("10.1.1.1"))),
-        (from_vm(packet("10.1.0.1")), to_host("100.1.2.6", 1001, packet("10.1.0.1"))),
-        (from_vm(packet("10.2.5.1")), None),
-        (from_vm(packet("10.3.0.1")), to_host("102.1.2.3", 1002, packet("10.3.0.1"))),
-        (from_vm(packet("10.3.1.1")), to_host("102.1.2.4", 1001, packet("10.3.1.1"))),
-        (from_vm(packet("fd10::1")), to_host("101.1.2.3", 1001, packet("fd10::1"))),
-        (from_vm(packet("fd10:0:1::1")), to_host("100.1.2.6", 1001, packet("fd10:0:1::1"))),
-        (from_vm(packet("fd10:0:2::1")), None),
-        (from_vm(packet("fd10:0:3::1")), to_host("102.1.2.3", 1002, packet("fd10:0:3::1"))),
-        (from_vm(packet("fd10:0:3:1::1")), to_host("102.1.2.4", 1001, packet("fd10:0:3:1::1"))),
+        *((from_vm(sent(to)), bare(to)) for to in ("10.4.0.1", "fd10:0:4::1")),
+        *((from_vm(sent(to)), to_host("100.1.2.7", 1001, packet(to))) for to in ("10.2.0.1", "fd10:0:0:5::1")),
+        (from_vm(sent("10.1.1.1")), to_host("101.1.2.3", 1001, packet("10.1.1.1"))),
+        (from_vm(sent("10.1.0.1")), to_host("100.1.2.6", 1001, packet("10.1.0.1"))),
+        (from_vm(sent("10.2.5.1")), None),
+        (from_vm(sent("10.3.0.1")), to_host("102.1.2.3", 1002, packet("10.3.0.1"))),
+        (from_vm(sent("10.3.1.1")), to_host("102.1.2.4", 1001, packet("10.3.1.1"))),
+        (from_vm(sent("fd10::1")), to_host("101.1.2.3", 1001, packet("fd10::1"))),
+        (from_vm(sent("fd10:0:1::1")), to_host("100.1.2.6", 1001, packet("fd10:0:1::1"))),
+        (from_vm(sent("fd10:0:2::1")), None),
+        (from_vm(sent("fd10:0:3::1")), to_host("102.1.2.3", 1002, packet("fd10:0:3::1"))),
+        (from_vm(sent("fd10:0:3:1::1")), to_host("102.1.2.4", 1001, packet("fd10:0:3:1::1"))),
     ).counters(drops={"route_drop": 2})
 
 
@@ -149,12 +150,13 @@ def tunnels():
             mapping(to(5), "100.0.0.8", tunnel="one", mac_address=REMOTE_MAC),
         ]
         sent = lambda number: udp(own, to(number))
+        came = lambda number: from_vm(udp(own, to(number), macs=(ENI_MAC, VM_MAC)) if number in (2, 4, 5) else sent(number))
         within_one = lambda inner: vxlan(VIP, "40.40.40.40", 200, inner, out=True)
         within_two = lambda inner: nvgre(VIP, "41.41.41.41", 300, inner, out=True)
         steps += [
-            (from_vm(sent(1)), within_one(sent(1))), (from_vm(sent(2)), within_one(to_host("100.0.0.8", 1001, sent(2)))),
-            (from_vm(sent(3)), within_two(sent(3))), (from_vm(sent(4)), within_two(to_host("100.0.0.9", 1001, sent(4)))),
-            (from_vm(sent(5)), within_one(to_host("100.0.0.8", 1001, sent(5)))),
+            (came(1), within_one(sent(1))), (came(2), within_one(to_host("100.0.0.8", 1001, sent(2)))),
+            (came(3), within_two(sent(3))), (came(4), within_two(to_host("100.0.0.9", 1001, sent(4)))),
+            (came(5), within_one(to_host("100.0.0.8", 1001, sent(5)))),
             # Answers come from the peer's host.
             (from_host("100.0.0.8", 1001, answered(sent(2))), to_vm(answered(sent(2)))),
         ]

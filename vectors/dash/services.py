@@ -6,36 +6,72 @@ from common import *
 
 
 def private_link_vector():
-    config = base() + private_link() + [mapping(PE_CA, PE_PA, metering_class_or="1586", **PE)]
-    out = lambda inner: nvgre(VIP, PE_PA, ENCAP_VNI, inner, out=True)
-    steps = []
-    for make in (udp, lambda *ends, **more: tcp(*ends, "S" if ends[0] == VM_CA else "SA", **more)):
-        sent = make(VM_CA, PE_CA)
-        steps.append((from_vm(sent), out(make(VM_CA, PE_CA).__class__(raw(fresh(six(make(VM_CA, PE_CA), PL_SIP, PE_DIP)))))))
+    """The outer source is the route's, or else the ENI's, or else the appliance's."""
+    config = base() + private_link() + [
+        mapping(PE_CA, PE_PA, metering_class_or="1586", mac_address=REMOTE_MAC, **PE), route("10.2.5.0/24", underlay_sip="56.1.2.3"), mapping("10.2.5.1", PE_PA, **PE),
+        *second_eni(pl_sip_encoding="::d107:64:ff72:0:0/::ffff:ffff:ffff:0:0"), route("10.2.0.0/16", group="group2"),
+    ]
+    steps, own = [], (ENI_MAC, VM_MAC)
+    for sent, left in ((udp(VM_CA, PE_CA, macs=own), udp(VM_CA, PE_CA)), (tcp(VM_CA, PE_CA, "S", macs=own), tcp(VM_CA, PE_CA, "S"))):
+        steps.append((from_vm(sent), linked(PL_SIP, PE_DIP, left)))
     answer = udp(PE_DIP, PL_SIP, (4567, 6789), (REMOTE_MAC, ENI_MAC))
-    back = Ether(src=REMOTE_MAC, dst=ENI_MAC) / IP(src=PE_CA, dst=VM_CA, id=0) / UDP(sport=4567, dport=6789) / Raw(b"sixteen bytes...")
-    steps.append((nvgre(PE_PA, VIP, ENCAP_VNI, answer), to_vm(back)))
-    echo = Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=PE_CA) / ICMP(id=7, seq=1) / Raw(b"echo")
-    echo6 = Ether(src=ENI_MAC, dst=REMOTE_MAC) / IPv6(src=PL_SIP, dst=PE_DIP, hlim=64) / ICMPv6EchoRequest(id=7, seq=1, data=b"echo")
-    steps.append((from_vm(echo), out(echo6)))
-    Vector("private_link", "From IPv4 to IPv6 in NVGRE, and back; 96-bit masks; metering as the machine sees it.").step(
+    steps.append((nvgre(PE_PA, VIP, ENCAP_VNI, answer), to_vm(unlinked(answer))))
+    ping = Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=PE_CA) / ICMP(id=7, seq=1) / Raw(b"echo")
+    ping6 = Ether(src=ENI_MAC, dst=REMOTE_MAC) / IPv6(src=PL_SIP, dst=PE_DIP, hlim=64) / ICMPv6EchoRequest(id=7, seq=1, data=b"echo")
+    steps.append((from_vm(ping), nvgre(PL_UNDERLAY, PE_PA, ENCAP_VNI, ping6, out=True)))
+    by_route = udp(VM_CA, "10.2.5.1", (6791, 4567))
+    steps.append((from_vm(by_route), linked(PL_SIP, PE_DIP, by_route, "56.1.2.3")))
+    neighbour = udp(VM_CA, PE_CA, (6790, 4567), (ENI2_MAC, REMOTE_MAC))
+    steps.append((from_vm(neighbour), linked(PL_SIP.replace("ff71", "ff72"), PE_DIP, neighbour, VIP)))
+    answer = udp(PE_DIP, PL_SIP.replace("ff71", "ff72"), (4567, 6790), (REMOTE_MAC, ENI2_MAC))
+    steps.append((nvgre(PE_PA, VIP, ENCAP_VNI, answer), to_vm(unlinked(answer))))
+    Vector("private_link", "From IPv4 to IPv6 in NVGRE, and back; 96-bit masks; the outer source is the route's, the ENI's or the appliance's; metering as the machine sees it.").step(
         config, *steps
-    ).counters(meters={"1586": [58 + 70 + 46, 58]})
+    ).counters(meters={"1586": [58 + 70 + 46, 58]}, enis={"eni2": {"meters": {"1586": [58, 58]}}})
 
 
 def redirect():
+    """A range goes to a backend, another one nowhere else, what is in none to the endpoint."""
     config = base() + private_link() + [
         item("OUTBOUND_PORT_MAP", "map1", guid="600c6ce8-26ab-4193-b946-ccc6e8f93001"),
         item("OUTBOUND_PORT_MAP_RANGE", "map1:8001-9000", action="map_private_link_service", backend_ip="60.60.60.1", backend_port_base=42001),
+        item("OUTBOUND_PORT_MAP_RANGE", "map1:9100-9200", action="skip_mapping"),
         mapping(PE_CA, PE_PA, port_map="map1", **PE),
     ]
+    return config, "2603:10e1:100:2::3c3c:3c01"
+
+
+REDIRECTED = {8001: 42001, 8500: 42500, 9000: 43000}
+
+
+def port_map():
+    config, backend = redirect()
     steps = []
-    backend = "2603:10e1:100:2::3c3c:3c01"
-    for port, moved, host, dip in ((8000, 8000, PE_PA, PE_DIP), (8001, 42001, "60.60.60.1", backend), (8500, 42500, "60.60.60.1", backend), (9000, 43000, "60.60.60.1", backend), (9001, 9001, PE_PA, PE_DIP)):
-        sent = tcp(VM_CA, PE_CA, "S", (12345, port))
-        left = tcp(VM_CA, PE_CA, "S", (12345, moved))
-        steps.append((from_vm(sent), nvgre(VIP, host, ENCAP_VNI, fresh(six(left, PL_SIP, dip)), out=True)))
-    Vector("private_link_redirect", "Ports of a range go to a backend, others to the endpoint.").step(config, *steps)
+    for port in (8000, 8001, 8500, 9000, 9001, 9100, 9200):
+        moved, far = REDIRECTED.get(port, port), port in REDIRECTED
+        host, dip = ("60.60.60.1", backend) if far else (PE_PA, PE_DIP)
+        sent, left = (tcp(VM_CA, PE_CA, "S", (12345, to)) for to in (port, moved))
+        steps.append((from_vm(sent), linked(PL_SIP, dip, left, host=host)))
+        answer = tcp(dip, PL_SIP, "SA", (moved, 12345), (REMOTE_MAC, ENI_MAC))
+        back = unlinked(answer)
+        back[TCP].sport = port
+        steps.append((nvgre(host, VIP, ENCAP_VNI, answer), to_vm(fresh(back))))
+        sent, left = (tcp(VM_CA, PE_CA, "A", (12345, to)) for to in (port, moved))
+        steps.append((from_vm(sent), linked(PL_SIP, dip, left, host=host)))
+    Vector("private_link_redirect", "Ports of a range go to a backend, those of another and of none to the endpoint; there and back.").step(config, *steps)
+
+
+def port_map_must_match():
+    """As the document on port maps has it: what is in no range is dropped."""
+    config, backend = redirect()
+    steps = []
+    for port in (8001, 9100, 9300):
+        sent, left = (udp(VM_CA, PE_CA, (12345, to)) for to in (port, REDIRECTED.get(port, port)))
+        wanted = {8001: linked(PL_SIP, backend, left, host="60.60.60.1"), 9100: linked(PL_SIP, PE_DIP, left)}
+        steps.append((from_vm(sent), wanted.get(port)))
+    Vector("port_map_must_match", "Ports in no range of a port map are dropped.", settings={"port_map_must_match": True}).step(config, *steps).counters(
+        drops={"port_range_miss": 1}, counters={"OUTBOUND_PORT_MAP_PORT_RANGE_ENTRY_MISS_DROP_PACKETS": 1},
+    )
 
 
 def security_group():
@@ -47,29 +83,49 @@ def security_group():
     steps = []
     for port in range(40000, 40020):
         sent = udp(VM_CA, PE_CA, (port, 4567))
-        once = nvgre(VIP, PE_PA, ENCAP_VNI, fresh(six(sent, PL_SIP, PE_DIP)), out=True)
-        steps.append((from_vm(udp(VM_CA, PE_CA, (port, 4567))), vxlan(VIP, endpoints[0], 200, once, out=True)))
-    Vector("private_link_nsg", "A second tunnel around Private Link's, to one of two endpoints.", endpoints=endpoints).step(config, *steps)
+        steps.append((from_vm(sent), vxlan(VIP, endpoints[0], 200, linked(PL_SIP, PE_DIP, sent), out=True)))
+    Vector("private_link_nsg", "A second tunnel around Private Link's, to one of two endpoints.", endpoints=endpoints, endpoints_all_used=True).step(config, *steps)
+
+
+def security_group_answers():
+    """Answers come straight from the endpoint."""
+    config = base() + private_link() + [
+        item("TUNNEL", "tunnel4", endpoints=["90.90.90.90"], vni=200, encap_type="vxlan"), mapping(PE_CA, PE_PA, tunnel="tunnel4", **PE),
+    ]
+    sent, answer = tcp(VM_CA, PE_CA, "S"), tcp(PE_DIP, PL_SIP, "SA", (4567, 6789), (REMOTE_MAC, ENI_MAC))
+    around = lambda inner: vxlan(VIP, "90.90.90.90", 200, linked(PL_SIP, PE_DIP, inner), out=True)
+    Vector("private_link_nsg_answers", "A second tunnel around Private Link's, and answers in one.").step(
+        config, (from_vm(sent), around(sent)), (nvgre(PE_PA, VIP, ENCAP_VNI, answer), to_vm(unlinked(answer))), (from_vm(tcp(VM_CA, PE_CA, "A")), around(tcp(VM_CA, PE_CA, "A"))),
+    )
 
 
 def service_tunnel():
+    prefixes = dict(
+        overlay_sip="fd00:108:0:d204:0:200::0/ffff:ffff:ffff:ffff:ffff:ffff::", overlay_dip="2603:10e1:100:2::0/ffff:ffff:ffff:ffff:ffff:ffff::",
+    )
     config = base() + [
         item("ROUTING_TYPE", "servicetunnel", items=[
             {"action_name": "a", "action_type": "4_to_6"},
             {"action_name": "b", "action_type": "staticencap", "encap_type": "nvgre", "vni": ENCAP_VNI},
         ]),
-        route("50.0.0.0/8", "servicetunnel", overlay_sip="fd00:108:0:d204:0:200::0/ffff:ffff:ffff:ffff:ffff:ffff::",
-              overlay_dip="2603:10e1:100:2::0/ffff:ffff:ffff:ffff:ffff:ffff::", underlay_sip="40.1.2.1", underlay_dip="25.3.3.3"),
-        route("51.0.0.0/8", "servicetunnel", overlay_sip="fd00:108:0:d204:0:200::0/ffff:ffff:ffff:ffff:ffff:ffff::",
-              overlay_dip="2603:10e1:100:2::0/ffff:ffff:ffff:ffff:ffff:ffff::"),
+        route("50.0.0.0/8", "servicetunnel", underlay_sip="40.1.2.1", underlay_dip="25.3.3.3", **prefixes),
+        route("52.0.0.0/8", "servicetunnel", underlay_dip="25.3.3.4", **prefixes),
     ]
+    ends = [("50.1.2.1", "40.1.2.1", "25.3.3.3"), ("52.1.2.1", VIP, "25.3.3.4")]
+    # The packet's own destination is IPv4's.
+    if UNDERLAY["version"] == 4:
+        config.append(route("51.0.0.0/8", "servicetunnel", **prefixes))
+        ends.append(("51.1.2.1", VIP, "51.1.2.1"))
     steps = []
-    for destination, source, host in (("50.1.2.1", "40.1.2.1", "25.3.3.3"), ("51.1.2.1", VIP, "51.1.2.1")):
+    for destination, source, host in ends:
         last = ipaddress.ip_address(destination).packed.hex()
-        dip = f"2603:10e1:100:2::{last[:4]}:{last[4:]}"
-        inner = fresh(six(udp(VM_CA, destination), "fd00:108:0:d204:0:200:a00:b", dip))
-        steps.append((from_vm(udp(VM_CA, destination)), nvgre(source, host, ENCAP_VNI, inner, out=True)))
-    Vector("service_tunnel", "From IPv4 to IPv6 by a route; outer addresses of the route, or the packet's own.").step(config, *steps)
+        sip, dip = "fd00:108:0:d204:0:200:a00:b", f"2603:10e1:100:2::{last[:4]}:{last[4:]}"
+        for flags in ("S", "A"):
+            sent = tcp(VM_CA, destination, flags)
+            steps.append((from_vm(sent), linked(sip, dip, sent, source, host)))
+            answer = tcp(dip, sip, "SA", (4567, 6789), (REMOTE_MAC, ENI_MAC))
+            steps.append((nvgre(host, VIP, ENCAP_VNI, answer), to_vm(unlinked(answer, destination))))
+    Vector("service_tunnel", "From IPv4 to IPv6 by a route, and back; outer addresses of the route, or the packet's own.").step(config, *steps)
 
 
 def floating_nic():
@@ -77,22 +133,35 @@ def floating_nic():
         item("TUNNEL", "tunnel1", endpoints=["40.40.40.40"], vni=100, encap_type="vxlan"),
         item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
         item("ROUTE", "group1:10.0.0.0/16", action_type="direct", tunnel="tunnel1"),
-        mapping(PE_CA, PE_PA, **PE), rule(800, f"{VM_PA}/32"), rule(100, f"{PE_PA}/32"),
+        mapping(PE_CA, PE_PA, **PE), rule(800, f"{VM_PA}/32"),
         item("ROUTE", "group1:fd01::/64", action_type="direct", tunnel="tunnel1"),
         route("fd02::/64"), mapping("fd02::8", "100.0.0.8", mac_address=REMOTE_MAC),
     ]
     sent6, left6 = udp(VM_CA6, "fd02::8", macs=(VM_MAC, ENI_MAC)), udp(VM_CA6, "fd02::8", macs=(ENI_MAC, REMOTE_MAC))
     answer6, back6 = (udp("fd02::8", VM_CA6, (4567, 6789), macs) for macs in ((REMOTE_MAC, ENI_MAC), (ENI_MAC, VM_MAC)))
-    sent = udp(VM_CA, PE_CA, macs=(VM_MAC, ENI_MAC))
-    left = udp(VM_CA, PE_CA, macs=(ENI_MAC, ENI_MAC))
-    answer = udp(PE_DIP, PL_SIP, (4567, 6789), (REMOTE_MAC, ENI_MAC))
-    back = Ether(src=ENI_MAC, dst=VM_MAC) / IP(src=PE_CA, dst=VM_CA, id=0) / UDP(sport=4567, dport=6789) / Raw(b"sixteen bytes...")
-    Vector("floating_nic", "Outbound packets that come as inbound ones do; answers by the route of the machine.").step(
-        config, (from_vm(sent, 800), nvgre(VIP, PE_PA, ENCAP_VNI, fresh(six(left, PL_SIP, PE_DIP)), out=True)),
-        (nvgre(PE_PA, VIP, ENCAP_VNI, answer), vxlan(VIP, "40.40.40.40", 100, back, out=True)),
+    # What comes with the VNI of machines is outbound, too: the ENI is that of the destination, as the appliance says.
+    steps = []
+    for vni, port in ((800, 6789), (VM_VNI, 6790)):
+        sent, left = (udp(VM_CA, PE_CA, (port, 4567), (source, ENI_MAC)) for source in (VM_MAC, ENI_MAC))
+        answer = udp(PE_DIP, PL_SIP, (4567, port), (REMOTE_MAC, ENI_MAC))
+        back = unlinked(answer)
+        back.src, back.dst = ENI_MAC, VM_MAC
+        steps += [
+            (from_vm(sent, vni), linked(PL_SIP, PE_DIP, left)),
+            (nvgre(PE_PA, VIP, ENCAP_VNI, answer), vxlan(VIP, "40.40.40.40", 100, back, out=True)),
+        ]
+    by_own = udp(VM_CA6, "fd02::8", (7, 7), (VM_MAC, ENI_MAC))
+    steps += [
         (from_vm(sent6, 800), to_host("100.0.0.8", 1001, left6)),
-        (vxlan("100.0.0.8", VIP, 1001, answer6), vxlan(VIP, "40.40.40.40", 100, back6, out=True)),
-    )
+        (from_host("100.0.0.8", 1001, answer6), vxlan(VIP, "40.40.40.40", 100, back6, out=True)),
+        (from_vm(by_own), to_host("100.0.0.8", 1001, udp(VM_CA6, "fd02::8", (7, 7), (ENI_MAC, REMOTE_MAC)))),
+        (from_vm(udp(VM_CA6, "fd02::8", (8, 8), (ENI_MAC, VM_MAC))), None),
+        (vxlan("25.1.1.9", VIP, 800, udp(VM_CA6, "fd02::8", (9, 9), (VM_MAC, ENI_MAC))), None),
+        (from_vm(udp(VM_CA6, "fd02::8", (9, 9), (VM_MAC, ENI_MAC)), 801), None),
+    ]
+    Vector("floating_nic", "Outbound packets that come as inbound ones do, or with the machines' VNI and the ENI's MAC address as their destination; answers by the route of the machine.").step(
+        config, *steps,
+    ).counters(drops={"inbound_route_miss": 1, "untrusted_vni": 1}, device={"drops": {"eni_miss": 1}})
 
 
 def load_balancer():
@@ -209,5 +278,5 @@ def nat_gateway_v6():
     ).counters(drops={"nat_ports": 1, "nat_unsolicited": 1, "tcp_without_flow": 1})
 
 
-ONCE = (floating_nic, load_balancer, nat_gateway, nat_gateway_v6, service_tunnel)
-TWICE = (private_link_vector, redirect, security_group)
+ONCE = (floating_nic, load_balancer, nat_gateway, nat_gateway_v6, port_map_must_match)
+TWICE = (private_link_vector, port_map, security_group, security_group_answers, service_tunnel)
