@@ -10,16 +10,18 @@ import sys
 sys.dont_write_bytecode = True
 
 import access_lists
+import connections
+import headers
 import networks
 import services
 from common import over_v6
 
 ONCE = (
-    *access_lists.ONCE, *networks.ONCE, *services.ONCE,
+    *access_lists.ONCE, *networks.ONCE, *services.ONCE, *headers.ONCE, *connections.ONCE,
 )
 # Those that are made for an underlay of IPv6, too.
 TWICE = (
-    *access_lists.TWICE, *networks.TWICE, *services.TWICE,
+    *access_lists.TWICE, *networks.TWICE, *services.TWICE, *headers.TWICE, *connections.TWICE,
 )
 
 for make in (*ONCE, *TWICE):
