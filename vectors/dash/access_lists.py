@@ -13,11 +13,11 @@ from common import *
 PLACES = {
     "ipv4": dict(
         named="10.0.0.11", tagged="10.0.5.9", lone="10.0.7.1", nobody="10.0.6.9", peer="10.2.0.8", other="10.2.0.9", far="10.2.3.8",
-        tag=["10.0.0.11/32", "10.0.5.0/24"], far_tag=["10.2.3.0/24", "10.2.0.9/32"], own="10.0.0.11/32", alone="10.0.7.1/32", near="10.0.0.0/24", only="10.2.0.8/32", suffix="", icmp=1,
+        tag=["10.0.0.11/32", "10.0.5.0/24"], nets=["10.0.5.0/24"], far_tag=["10.2.3.0/24", "10.2.0.9/32"], own="10.0.0.11/32", alone="10.0.7.1/32", near="10.0.0.0/24", only="10.2.0.8/32", suffix="", icmp=1,
     ),
     "ipv6": dict(
         named="fd01::11", tagged="fd01:5::9", lone="fd01:7::1", nobody="fd01:6::9", peer="fd02::8", other="fd02::9", far="fd02::3:8",
-        tag=["fd01::11/128", "fd01:5::/48"], far_tag=["fd02::3:0/112", "fd02::9/128"], own="fd01::11/128", alone="fd01:7::1/128", near="fd01::/64", only="fd02::8/128", suffix="6", icmp=58,
+        tag=["fd01::11/128", "fd01:5::/48"], nets=["fd01:5::/48"], far_tag=["fd02::3:0/112", "fd02::9/128"], own="fd01::11/128", alone="fd01:7::1/128", near="fd01::/64", only="fd02::8/128", suffix="6", icmp=58,
     ),
 }
 
@@ -324,22 +324,20 @@ def acl_changes():
     """What is said of a list that is bound counts with the next packet."""
     changes = Changes(Vector("acl_changes", "Rules, tags, groups and bindings change while connections are open: they follow with their next packet."))
     suffixes = [places["suffix"] for places in PLACES.values()]
+    tag = lambda version, prefixes: [item("PREFIX_TAG", "machines" + PLACES[version]["suffix"], ip_version=version, prefix_list=",".join(prefixes))]
+    tagged = lambda prefixes: [line for version, places in PLACES.items() for line in tag(version, prefixes(places))]
     config = base() + [route("10.2.0.0/16"), route("fd02::/64")]
     for version, places in PLACES.items():
-        config += [mapping(places["peer"], "100.0.0.8")] + tags(version)[:1]
+        config += [mapping(places["peer"], "100.0.0.8")] + tag(version, places["nets"])
         config += group("list", version, rule_of("deny", 5, "true", src_tag=f"machines{places['suffix']}"), rule_of("allow", 9))
         config += group("none", version) + group("open", version, rule_of("allow", 9))
-    tag = lambda more: [
-        item("PREFIX_TAG", f"machines{places['suffix']}", ip_version=version, prefix_list=",".join(places["tag"] + [places["near"]] * more))
-        for version, places in PLACES.items()
-    ]
     deny = rule_of("deny", 0, "true", protocol="6", dst_port="8")
     changes.step(*config, *bindings("ACL_OUT", {1: "list"}))
     changes.step(*(item("ACL_RULE", f"list{suffix}:3", **deny) for suffix in suffixes))
     changes.step(*(gone("ACL_RULE", f"list{suffix}:3") for suffix in suffixes))
     # A tag grows, and is empty: it matches nothing then.
-    changes.step(*tag(True))
-    changes.step(*(dict(line, **{key: dict(line[key], prefix_list="")}) for line in tag(False) for key in line if key != "OP"))
+    changes.step(*tagged(lambda places: places["nets"] + [places["near"]]))
+    changes.step(*tagged(lambda places: []))
     # A list without rules denies all; unbound, it is not asked.
     changes.step(*bindings("ACL_OUT", {2: "none"}))
     changes.step(gone("ACL_OUT", "eni1:2"))
@@ -349,7 +347,6 @@ def acl_changes():
     changes.step(
         *(gone("ACL_RULE", name) for name in ("open:1", "open:2", "open6:1")), *bindings("ACL_OUT", {1: "open"}),
         *(item("ACL_RULE", f"open{suffix}:5", **rule_of("allow", 1, dst_port="8")) for suffix in suffixes),
-        *(item("ACL_RULE", f"open{suffix}:6", **rule_of("deny", 2, "true")) for suffix in suffixes),
     )
     changes.vector.counters(drops=changes.drops)
 

@@ -20,8 +20,15 @@ def mappings(host=HOST, vnet="Vnet1"):
     return [mapping(peer, host, vnet, mac_address=REMOTE_MAC) for _, peer in PEERS]
 
 
+def sent(inner):
+    """A frame before the mapping has said the MAC address of its destination."""
+    frame = Ether(raw(inner))
+    frame.dst = VM_MAC
+    return from_vm(frame)
+
+
 def goes(inner, host=HOST, vni=1001):
-    return from_vm(inner), to_host(host, vni, inner)
+    return sent(inner), to_host(host, vni, inner)
 
 
 def comes(inner, host=HOST, vni=1001):
@@ -71,7 +78,7 @@ def limits():
     Vector("limits", "Connections a second, bandwidth, and flows of an ENI; its neighbour has no limits.", settings={"burst": "23ms", "udp_idle": "5s", "tcp_transitory_idle": "2s"}).step(
         config, *first,
     ).step([item("QOS", "fast", qos_id="fast", bw=800, cps=0, flows=0)], *second).step(
-        [item("QOS", "fast", qos_id="fast", bw=0, cps=0, flows=2)], (*comes(udp("10.2.0.8", VM_CA, (2, 5), IN)), 0), *((sent, wanted, time + 20) for sent, wanted, time in third),
+        [item("QOS", "fast", qos_id="fast", bw=0, cps=0, flows=2)], (*comes(udp("10.2.0.8", VM_CA, (2, 5), IN)), 0), *((came, left, time + 20) for came, left, time in third),
     ).counters(
         drops={"route_miss": 14, "connection_rate": 6, "bandwidth": 4, "flow_limit": 2}, counters={"FLOW_CREATE_FAILED": 8},
         enis={"eni2": {"drops": {}, "counters": {"FLOW_CREATE_FAILED": 0}}},
@@ -153,7 +160,7 @@ def ends():
 
 def pieces(source, destination, identification, macs=(ENI_MAC, REMOTE_MAC)):
     """A datagram in three fragments."""
-    whole = udp(source, destination, (6, 7), macs, bytes(range(64)))
+    whole = udp(source, destination, (6, 7) if macs != IN else (7, 6), macs, bytes(range(64)))
     layer = IPv6 if IPv6 in whole else IP
     payload, frames = raw(whole[layer].payload), []
     for offset in (0, 24, 48):
@@ -171,17 +178,16 @@ def pieces(source, destination, identification, macs=(ENI_MAC, REMOTE_MAC)):
 
 def fragments():
     """The first one decides; what comes before it, or five seconds after it, belongs to none."""
-    config = base() + peers_of() + mappings() + acl_group("udp", dict(priority=1, action="allow", src_port="6"), dict(priority=2, action="allow", dst_port="6")) + acl_group(
-        "udp6", dict(priority=1, action="allow", src_port="6"), dict(priority=2, action="allow", dst_port="6"), version="ipv6",
-    ) + [item("ACL_OUT", "eni1:1", v4_acl_group_id="udp", v6_acl_group_id="udp6")]
+    rules = [dict(priority=1, action="allow", protocol="17", src_port="6")]
+    config = base() + peers_of() + mappings() + acl_group("list", *rules) + acl_group("list6", *rules, version="ipv6")
+    config.append(item("ACL_OUT", "eni1:1", v4_acl_group_id="list", v6_acl_group_id="list6"))
     packets = []
     for turn, (own, peer) in enumerate(PEERS):
-        start, sent, other = 20 * turn, pieces(own, peer, 7), pieces(own, peer, 8)
-        into = pieces(peer, own, 9, IN)
-        answer = [Ether(raw(frame)) for frame in into]
-        packets += [at(lost(goes(sent[1])), start), *(at(goes(frame), start + 0.01) for frame in sent), at(lost(goes(other[1])), start + 0.02)]
-        packets += [at(goes(other[0]), start + 0.03), at(goes(other[2]), start + 0.04), at(goes(sent[2]), start + 0.05), at(lost(goes(sent[1])), start + 15)]
-        packets += [at(lost(comes(answer[1])), start + 15.1)]
+        start, ours, other, answer = 20 * turn, pieces(own, peer, 7), pieces(own, peer, 8), pieces(peer, own, 9, IN)
+        packets += [at(lost(goes(ours[1])), start), *(at(goes(frame), start + 0.01) for frame in ours), at(lost(goes(other[1])), start + 0.02)]
+        packets += [at(goes(other[0]), start + 0.03), at(goes(other[2]), start + 0.04), at(goes(ours[2]), start + 0.05)]
+        # Answers of the same flow: the ports are the other way round.
+        packets += [at(lost(comes(answer[1])), start + 0.06), *(at(comes(frame), start + 0.07) for frame in answer), at(lost(goes(ours[1])), start + 15)]
     packets.sort(key=lambda packet: packet[2])
     Vector("fragments", "Fragments inside follow the first one of their datagram.").step(config, *packets).counters(drops={"fragment_alone": 8})
 
@@ -196,15 +202,16 @@ def details():
     return struct.pack("!IHHI", 0, family, 2, STRAIGHT) + host + bytes.fromhex(MACHINE_MAC.replace(":", ""))
 
 
-def redirect(sent, source, destination, macs=IN):
-    """What a balancer says of a segment that it got ("fast path ICMP flow redirection"): an ICMP redirect, with
-    the tunnel behind the packet's header, its ports and its sequence number."""
-    frame = Ether(src=macs[0], dst=macs[1])
-    if IP in sent:
-        about = raw(sent[IP])[:28]
-        return frame / IP(src=source, dst=destination) / ICMP(type=5, code=1, gw=sent[IP].dst) / Raw(about + details())
-    about = raw(sent[IPv6])[:48]
-    target = ipaddress.ip_address(sent[IPv6].dst).packed
+def redirect(segment, macs=IN):
+    """What a balancer says of a segment that it got ("fast path ICMP flow redirection"): an ICMP redirect between
+    the segment's addresses, with the tunnel behind the segment's header, its ports and its sequence number."""
+    frame, header = Ether(src=macs[0], dst=macs[1]), segment.payload
+    source, destination = header.src, header.dst
+    if IP in segment:
+        about = raw(header)[:28]
+        return frame / IP(src=source, dst=destination) / ICMP(type=5, code=1, gw=destination) / Raw(about + details())
+    about = raw(header)[:48]
+    target = ipaddress.ip_address(destination).packed
     message = bytes(4) + target + target + bytes([4, 7]) + bytes(6) + about + details()
     return frame / IPv6(src=source, dst=destination) / ICMPv6Unknown(type=137, msgbody=message)
 
@@ -218,7 +225,7 @@ def moved(inner):
     """Straight to the machine."""
     left = Ether(raw(inner))
     left.dst = MACHINE_MAC
-    return from_vm(inner), to_host(MACHINE, STRAIGHT, left)
+    return sent(inner), to_host(MACHINE, STRAIGHT, left)
 
 
 def fast_path():
@@ -229,15 +236,15 @@ def fast_path():
     for own, peer in PEERS:
         syn, ack = tcp(own, peer, "S"), tcp(own, peer, "A")
         answer = tcp(peer, own, "SA", (4567, 6789), IN)
-        told = redirect(syn, peer, own)
-        of_none = redirect(tcp(own, peer, "S", (1, 1)), peer, own)
+        told = redirect(syn)
+        of_none = redirect(tcp(own, peer, "S", (1, 1)))
         steps += [
             goes(syn), lost(comes(of_none)), goes(ack), (from_host(HOST, 999, told), None), goes(ack), lost(comes(told)), moved(ack),
             comes(answer, MACHINE, STRAIGHT), comes(answer), moved(ack),
         ]
         own_macs, in_macs = (ENI2_MAC, REMOTE_MAC), (REMOTE_MAC, ENI2_MAC)
         syn2, ack2 = tcp(own, peer, "S", macs=own_macs), tcp(own, peer, "A", macs=own_macs)
-        steps += [goes(syn2), comes(redirect(syn2, peer, own, in_macs)), goes(ack2)]
+        steps += [goes(syn2), comes(redirect(syn2, in_macs)), goes(ack2)]
         # Policies say another way than the one that the redirect was about.
         later += [goes(ack, "100.0.0.9"), goes(ack2, "100.0.0.9")]
     Vector("fast_path", "A balancer's redirect moves a connection, there and back; one about none, and one with another network's VNI, do not; an ENI that does not listen; then policies say another way.").step(
@@ -253,9 +260,9 @@ def fast_path_strangers():
     first, second = [], []
     for own, peer in PEERS:
         syn, ack = tcp(own, peer, "S"), tcp(own, peer, "A")
-        told = redirect(syn, peer, own)
+        told = redirect(syn)
         first += [goes(syn), lost(comes(told, "100.0.0.66")), goes(ack), lost(comes(told, "100.1.0.8")), goes(ack)]
-        outwards = redirect(tcp(peer, own, "S", (4567, 6789)), own, peer, (ENI_MAC, REMOTE_MAC))
+        outwards = redirect(tcp(peer, own, "S", (4567, 6789)), (ENI_MAC, REMOTE_MAC))
         second += [(from_vm(outwards), None), lost(comes(told)), moved(ack)]
     Vector("fast_path_strangers", "Redirects from hosts that the inbound rules do not let in move nothing; a machine sends none.").step(
         balanced(), *first,

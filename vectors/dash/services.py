@@ -30,7 +30,7 @@ def private_link_vector():
     ).counters(meters={"1586": [58 + 70 + 46, 58]}, enis={"eni2": {"meters": {"1586": [58, 58]}}})
 
 
-def redirect():
+def port_mapped():
     """A range goes to a backend, another one nowhere else, what is in none to the endpoint."""
     config = base() + private_link() + [
         item("OUTBOUND_PORT_MAP", "map1", guid="600c6ce8-26ab-4193-b946-ccc6e8f93001"),
@@ -45,7 +45,7 @@ REDIRECTED = {8001: 42001, 8500: 42500, 9000: 43000}
 
 
 def port_map():
-    config, backend = redirect()
+    config, backend = port_mapped()
     steps = []
     for port in (8000, 8001, 8500, 9000, 9001, 9100, 9200):
         moved, far = REDIRECTED.get(port, port), port in REDIRECTED
@@ -63,7 +63,7 @@ def port_map():
 
 def port_map_must_match():
     """As the document on port maps has it: what is in no range is dropped."""
-    config, backend = redirect()
+    config, backend = port_mapped()
     steps = []
     for port in (8001, 9100, 9300):
         sent, left = (udp(VM_CA, PE_CA, (12345, to)) for to in (port, REDIRECTED.get(port, port)))
