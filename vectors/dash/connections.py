@@ -48,7 +48,7 @@ def limits():
     now by no more than a burst. That of connections is 100 ms, that of bytes a setting. A connection at 10 a second
     takes 100 ms, a frame of 1000 bytes at 800 kbit/s 10 ms."""
     config = base(eni={"qos": "fast"}) + peers_of() + mappings() + second_eni() + peers_of("group2") + [
-        item("QOS", "fast", qos_id="fast", bw=0, cps=10, flows=0), item("ENI_ROUTE", "eni2", group_id="group2"),
+        item("QOS", "fast", qos_id="fast", bw=0, cps=10, flows=0),
     ]
     sequence = ((0, True), (10, True), (20, False), (30, False), (400, True), (410, True), (420, False))
     first, second, third = [], [], []

@@ -1,5 +1,5 @@
 """Vectors of headers around packets: DSCP and congestion marks, tags, lengths, ports of VXLAN, settings."""
-from scapy.all import ICMP, IP, Dot1AD, Dot1Q, Ether, IPv6, Raw, raw
+from scapy.all import ICMP, IP, UDP, Dot1AD, Dot1Q, Ether, IPv6, Raw, raw
 from scapy.layers.inet6 import ICMPv6PacketTooBig
 
 from common import *
@@ -218,16 +218,32 @@ def vxlan_port():
     Vector("vxlan_port", "VXLAN at another port than 4789, there and back.", vxlan_port=4790).step(config, *steps).counters(device={"drops": {"not_encapsulated": 2}})
 
 
+ONE_PORT = switch(vxlan_sport=50000, vxlan_mask=0)
+
+
+def udp_checksums():
+    """With one source port all of the outer headers is known, so checksums count: 0 over IPv4, as RFC 7348 wants."""
+    steps = []
+    for own, peer, *_ in PEERS:
+        inner, question = udp(own, peer), udp(peer, own, (5, 5), (REMOTE_MAC, ENI_MAC))
+        steps += [(from_vm(inner), to_host("100.0.0.8", 1001, inner)), (from_host("99.9.9.9", 1003, question), to_vm(question))]
+    Vector("udp_checksums", "UDP checksums of VXLAN, from a source port that no flow changes.", ignore=["outer.flow_label"], source_ports=[50000, 50000]).step(
+        roads() + [ONE_PORT], *steps,
+    )
+
+
 def settings():
     """What operators may want otherwise: outer headers, and three ways to be less strict."""
     stations = dict(src="02:00:00:00:00:22", dst="02:00:00:00:00:11")
     config = roads() + acl_group("none", version="ipv4") + acl_group("none6", version="ipv6") + [
-        item("ACL_OUT", "eni1:1", v4_acl_group_id="none", v6_acl_group_id="none6"),
+        item("ACL_OUT", "eni1:1", v4_acl_group_id="none", v6_acl_group_id="none6"), ONE_PORT,
     ]
 
     def left(packet):
         packet[Ether].src, packet[Ether].dst = stations["src"], stations["dst"]
         setattr(packet.payload, "ttl" if IP is type(packet.payload) else "hlim", 9)
+        if UDP is type(packet.payload.payload):
+            packet.payload.payload.chksum = 0
         return packet
 
     steps = []
@@ -241,14 +257,14 @@ def settings():
             (from_vm(inner), left(out_by(2, inner))),
         ]
     Vector(
-        "settings", "MAC addresses and TTL of outer headers; segments of no connection, access lists without rules and other hosts of the machine do not matter.",
-        settings={"underlay_mac": stations["src"], "next_hop_mac": stations["dst"], "ttl": 9, "stray_tcp": "judge", "empty_acl_denies": False, "check_outbound_source": False},
-        ignore=["outer.source_port", "outer.flow_label"],
+        "settings", "MAC addresses, TTL and UDP checksums of outer headers; segments of no connection, access lists without rules and other hosts of the machine do not matter.",
+        settings={"underlay_mac": stations["src"], "next_hop_mac": stations["dst"], "ttl": 9, "udp_checksum_v6": False, "stray_tcp": "judge", "empty_acl_denies": False, "check_outbound_source": False},
+        ignore=["outer.flow_label"],
     ).step(config, *steps).counters(drops={"inbound_route_miss": 2})
 
 
 ONCE = ()
 TWICE = (
     dscp_preserve, dscp_uniform, dscp_pipe, mtu, mtu_without_df, inner_vlan, inner_vlan_passes, outer_vlan, vxlan_source_ports, vxlan_port,
-    settings,
+    udp_checksums, settings,
 )
