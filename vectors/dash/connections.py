@@ -158,9 +158,9 @@ def ends():
     ).counters(drops={"tcp_without_flow": 10, "inbound_route_miss": 4}, counters={"FLOW_CREATED": 18})
 
 
-def pieces(source, destination, identification, macs=(ENI_MAC, REMOTE_MAC)):
+def pieces(source, destination, identification, macs=(ENI_MAC, REMOTE_MAC), ports=(6, 7)):
     """A datagram in three fragments."""
-    whole = udp(source, destination, (6, 7) if macs != IN else (7, 6), macs, bytes(range(64)))
+    whole = udp(source, destination, ports, macs, bytes(range(64)))
     layer = IPv6 if IPv6 in whole else IP
     payload, frames = raw(whole[layer].payload), []
     for offset in (0, 24, 48):
@@ -183,13 +183,15 @@ def fragments():
     config.append(item("ACL_OUT", "eni1:1", v4_acl_group_id="list", v6_acl_group_id="list6"))
     packets = []
     for turn, (own, peer) in enumerate(PEERS):
-        start, ours, other, answer = 20 * turn, pieces(own, peer, 7), pieces(own, peer, 8), pieces(peer, own, 9, IN)
+        start, ours, other, answer = 20 * turn, pieces(own, peer, 7), pieces(own, peer, 8), pieces(peer, own, 9, IN, (7, 6))
         packets += [at(lost(goes(ours[1])), start), *(at(goes(frame), start + 0.01) for frame in ours), at(lost(goes(other[1])), start + 0.02)]
         packets += [at(goes(other[0]), start + 0.03), at(goes(other[2]), start + 0.04), at(goes(ours[2]), start + 0.05)]
+        # The access list lets ports of the others pass.
+        packets += [at(lost(goes(frame)), start + 0.1) for frame in pieces(own, peer, 10, ports=(16, 7))]
         # Answers of the same flow: the ports are the other way round.
         packets += [at(lost(comes(answer[1])), start + 0.06), *(at(comes(frame), start + 0.07) for frame in answer), at(lost(goes(ours[1])), start + 15)]
     packets.sort(key=lambda packet: packet[2])
-    Vector("fragments", "Fragments inside follow the first one of their datagram.").step(config, *packets).counters(drops={"fragment_alone": 8})
+    Vector("fragments", "Fragments inside follow the first one of their datagram, and are dropped if it is, or if it came late or long ago.").step(config, *packets)
 
 
 MACHINE, MACHINE_MAC, STRAIGHT = "100.0.0.20", "02:00:00:00:00:33", 4242
