@@ -283,13 +283,9 @@ impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
     fn flow(&self, a: Option<u64>, b: Option<u64>) -> Result<FlowText, E> {
         let a = a.map(|number| self.a.pick(number)).transpose()?;
         let b = b.map(|number| self.b.pick(number)).transpose()?;
-        let is_inner = self.options.inner.is_some();
+        let inner = self.options.inner.as_ref();
         let told = |Picked { frame, .. }: Picked| {
-            let at = if is_inner {
-                tunnels::inner_at(&frame)
-            } else {
-                0
-            };
+            let at = inner.map_or(0, |inner| tunnels::inner_at(inner, &frame));
             words::flow(frame.get(at..).unwrap_or_default())
         };
         let [a, b] = [a, b].map(|packet| packet.map(told));

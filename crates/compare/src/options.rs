@@ -1,6 +1,5 @@
 //! What is compared, and what may differ.
 
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 use twinpath_classify::Prefix;
@@ -29,10 +28,10 @@ pub struct Options {
 pub struct Inner {
     /// These fields.
     pub ignore: Vec<OuterField>,
-    /// The outermost destination, if it is one of these. IPv4.
+    /// The outermost destination, if it is one of these.
     pub endpoints: Vec<Address>,
-    /// VXLAN's source port, if it is one of these, and the checksum of UDP then.
-    pub source_ports: Option<RangeInclusive<u16>>,
+    /// A UDP port to which VXLAN goes beside its usual one.
+    pub vxlan_port: Option<u16>,
 }
 
 /// A field of headers around a packet.

@@ -14,24 +14,18 @@ const MOST_LAYERS: usize = 8;
 pub(crate) fn open(inner: &Inner, frame: &mut [u8]) -> usize {
     let mut at = 0;
     for layer in 0..MOST_LAYERS {
-        let Some((layout, tunnel)) = tunnel(frame.get(at..).unwrap_or_default()) else {
+        let rest = frame.get(at..).unwrap_or_default();
+        let Some((layout, tunnel)) = tunnel(rest, inner.vxlan_port) else {
             break;
         };
         let outer = frame.get_mut(at..).unwrap_or_default();
         for field in &inner.ignore {
             blank(*field, outer, &layout, tunnel.encapsulation);
         }
-        let source_port = fields::source_port(outer, &layout);
-        let ports = inner.source_ports.as_ref();
-        if ports.is_some_and(|ports| ports.contains(&source_port)) {
-            blank(OuterField::SourcePort, outer, &layout, tunnel.encapsulation);
-        }
-        if layer == 0 && layout.network == Network::V4 {
+        if layer == 0 && layout.network != Network::None {
             let destination = fields::destination_address(outer, &layout);
             if inner.endpoints.contains(&destination) {
-                let l3 = usize::from(layout.l3);
-                zero(outer, l3 + 16..l3 + 20);
-                zero(outer, l3 + V4_CHECKSUM..l3 + V4_CHECKSUM + 2);
+                blank_destination(outer, &layout, tunnel.encapsulation);
             }
         }
         at += tunnel.inner().start;
@@ -40,10 +34,10 @@ pub(crate) fn open(inner: &Inner, frame: &mut [u8]) -> usize {
 }
 
 /// Where the innermost packet begins.
-pub(crate) fn inner_at(frame: &[u8]) -> usize {
+pub(crate) fn inner_at(inner: &Inner, frame: &[u8]) -> usize {
     let mut at = 0;
     for _ in 0..MOST_LAYERS {
-        match tunnel(frame.get(at..).unwrap_or_default()) {
+        match tunnel(frame.get(at..).unwrap_or_default(), inner.vxlan_port) {
             Some((_, tunnel)) => at += tunnel.inner().start,
             None => break,
         }
@@ -51,10 +45,26 @@ pub(crate) fn inner_at(frame: &[u8]) -> usize {
     at
 }
 
-fn tunnel(frame: &[u8]) -> Option<(Layout, Tunnel)> {
+fn tunnel(frame: &[u8], vxlan_port: Option<u16>) -> Option<(Layout, Tunnel)> {
     let layout = dissect(frame).ok()?;
-    let tunnel = Tunnel::read(frame, &layout, VXLAN_PORT).ok()?;
+    let mut ports = [Some(VXLAN_PORT), vxlan_port].into_iter().flatten();
+    let tunnel = ports.find_map(|port| Tunnel::read(frame, &layout, port).ok())?;
     Some((layout, tunnel))
+}
+
+/// The destination, and the checksums that cover it.
+fn blank_destination(outer: &mut [u8], layout: &Layout, encapsulation: Encapsulation) {
+    let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
+    match layout.network {
+        Network::V4 => {
+            zero(outer, l3 + 16..l3 + 20);
+            zero(outer, l3 + V4_CHECKSUM..l3 + V4_CHECKSUM + 2);
+        }
+        _ => zero(outer, l3 + 24..l3 + 40),
+    }
+    if layout.network == Network::V6 && encapsulation == Encapsulation::Vxlan {
+        zero(outer, l4 + 6..l4 + 8);
+    }
 }
 
 /// Offset of the checksum in an IPv4 header.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{Address, dissect, fields};
 
@@ -171,6 +172,8 @@ pub struct Compare {
     /// Whether packets must go to each of them.
     all_are_used: bool,
     source_ports: Option<RangeInclusive<u16>>,
+    /// Where VXLAN goes, too.
+    vxlan_port: Option<u16>,
 }
 
 impl Compare {
@@ -193,7 +196,14 @@ impl Compare {
                 let [first, last] = [0, 1].map(|end: usize| ends[end].as_u64().expect("a port"));
                 first as u16..=last as u16
             }),
+            vxlan_port: compare["vxlan_port"].as_u64().map(|port| port as u16),
         }
+    }
+
+    fn tunnel(&self, frame: &[u8], layout: &Layout) -> Option<Tunnel> {
+        let ports = [Some(VXLAN_PORT), self.vxlan_port];
+        let mut read = ports.into_iter().flatten();
+        read.find_map(|port| Tunnel::read(frame, layout, port).ok())
     }
 
     /// Checks what must be true of all frames that left together.
@@ -201,6 +211,17 @@ impl Compare {
     /// # Panics
     /// No packet goes to one of the endpoints, and each must be used.
     pub fn check_all<'a>(&self, frames: impl IntoIterator<Item = &'a [u8]>) {
+        let frames: Vec<&[u8]> = frames.into_iter().collect();
+        for frame in &frames {
+            let layout = dissect(frame).expect("a sound frame");
+            let tunnel = self.tunnel(frame, &layout);
+            if let Some(ports) = &self.source_ports
+                && tunnel.is_some_and(|tunnel| tunnel.encapsulation == Encapsulation::Vxlan)
+            {
+                let port = fields::source_port(frame, &layout);
+                assert!(ports.contains(&port), "from port {port}");
+            }
+        }
         if !self.all_are_used {
             return;
         }
@@ -225,7 +246,7 @@ impl Compare {
         loop {
             let layer = &frame[at..];
             let layout = dissect(layer).expect("a sound frame");
-            let Ok(tunnel) = Tunnel::read(layer, &layout, VXLAN_PORT) else {
+            let Some(tunnel) = self.tunnel(layer, &layout) else {
                 return counting;
             };
             let (l3, l4) = (at + usize::from(layout.l3), at + usize::from(layout.l4));
@@ -248,20 +269,19 @@ impl Compare {
                     (other, _) => panic!("no field {other}"),
                 }
             }
-            if let Some(ports) = &self.source_ports
-                && tunnel.encapsulation == Encapsulation::Vxlan
-            {
-                let port = fields::source_port(layer, &layout);
-                assert!(ports.contains(&port), "from port {port}");
-                blank(l4..l4 + 2);
-                blank(l4 + 6..l4 + 8);
-            }
-            if fields::source_address(layer, &layout).is_v4() {
+            let is_v4 = fields::source_address(layer, &layout).is_v4();
+            if is_v4 {
                 blank(l3 + 10..l3 + 12);
-                if at == 0 && !self.endpoints.is_empty() {
-                    let endpoint = fields::destination_address(layer, &layout);
-                    assert!(self.endpoints.contains(&endpoint), "{endpoint}");
-                    blank(l3 + 16..l3 + 20);
+            }
+            if at == 0 && !self.endpoints.is_empty() {
+                let endpoint = fields::destination_address(layer, &layout);
+                assert!(self.endpoints.contains(&endpoint), "{endpoint}");
+                match is_v4 {
+                    true => blank(l3 + 16..l3 + 20),
+                    false => blank(l3 + 24..l3 + 40),
+                }
+                if !is_v4 && tunnel.encapsulation == Encapsulation::Vxlan {
+                    blank(l4 + 6..l4 + 8);
                 }
             }
             at += tunnel.inner().start;

@@ -343,7 +343,8 @@ fn what_conforms_is_held_by_vectors_or_tests() {
         there += usize::from(is_there);
     }
     assert!(there > 25, "{there} rows");
-    for vector in &vectors {
-        assert!(used.contains(vector), "no row is held by {vector}");
-    }
+    // One over IPv6 is held by the row of what it is over IPv6.
+    let of_no_row = |vector: &&String| !used.contains(vector.trim_end_matches("_over_v6"));
+    let left: Vec<_> = vectors.iter().filter(of_no_row).collect();
+    assert!(left.is_empty(), "no row is held by {left:?}");
 }

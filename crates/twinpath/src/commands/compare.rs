@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use twinpath_classify::Prefix;
 use twinpath_compare::{Comparison, Inner, Options, OuterField, Renaming, Summary};
 use twinpath_control::report::units;
-use twinpath_core::wire::layout::MAX_FRAME_BYTES;
+use twinpath_core::wire::layout::{MAX_FRAME_BYTES, Transport};
 use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_io::{CaptureReader, Next};
 use twinpath_nf::duration::Human;
@@ -79,6 +79,8 @@ struct Counting {
     endpoints_all_used: bool,
     /// First and last.
     source_ports: Option<[u16; 2]>,
+    /// Where VXLAN goes, too.
+    vxlan_port: Option<u16>,
 }
 
 /// What is wrong with a file that begins otherwise.
@@ -99,10 +101,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
             output::print("nothing was compared: neither capture holds a packet\n")?;
             Ok(Outcome::Bad)
         }
-        Ok(summary) => match arguments.unused_endpoint()? {
-            Some(endpoint) => {
-                let a = a.to_string_lossy();
-                output::print(&format!("different: no packet of {a} goes to {endpoint}\n"))?;
+        Ok(summary) => match arguments.broken_rule()? {
+            Some(what) => {
+                output::print(&format!("different: in {}, {what}\n", a.to_string_lossy()))?;
                 Ok(Outcome::Bad)
             }
             None => {
@@ -129,28 +130,37 @@ impl Arguments {
         }
     }
 
-    /// An endpoint that no packet of the first capture goes to, if all must be used.
-    fn unused_endpoint(&self) -> Result<Option<Address>, CommandError> {
+    /// What must be true of all packets of the first capture together, and is not.
+    fn broken_rule(&self) -> Result<Option<String>, CommandError> {
         let Some(path) = &self.fields else {
             return Ok(None);
         };
         let counting = counting(path)?;
-        if !counting.endpoints_all_used {
-            return Ok(None);
-        }
+        let is_all_used = counting.endpoints_all_used;
         let mut unused = inner_of(path, &counting)?.endpoints;
+        unused.retain(|_| is_all_used);
         let (mut capture, mut buffer) = (CaptureReader::open(&self.a)?, vec![0; MAX_FRAME_BYTES]);
         loop {
             let frame = match capture.next_into(&mut buffer)? {
                 Next::Frame(record) => &buffer[..record.captured_len],
                 Next::Oversized(_) => continue,
-                Next::End => return Ok(unused.first().copied()),
+                Next::End => break,
             };
-            if let Ok(layout) = dissect(frame) {
-                let destination = fields::destination_address(frame, &layout);
-                unused.retain(|endpoint| *endpoint != destination);
+            let Ok(layout) = dissect(frame) else { continue };
+            let destination = fields::destination_address(frame, &layout);
+            unused.retain(|endpoint| *endpoint != destination);
+            let port = fields::source_port(frame, &layout);
+            if let Some([first, last]) = counting.source_ports
+                && layout.transport == Transport::Udp
+                && !(first..=last).contains(&port)
+            {
+                return Ok(Some(format!(
+                    "a packet comes from port {port}, which is none of {first} to {last}"
+                )));
             }
         }
+        let unused = unused.first();
+        Ok(unused.map(|endpoint| format!("no packet goes to {endpoint}")))
     }
 
     fn options(&self) -> Result<Options, CommandError> {
@@ -196,7 +206,7 @@ fn inner_of(path: &Path, counting: &Counting) -> Result<Inner, CommandError> {
     Ok(Inner {
         ignore: ignore.collect::<Result<_, _>>()?,
         endpoints: endpoints.collect::<Result<_, _>>()?,
-        source_ports: counting.source_ports.map(|[first, last]| first..=last),
+        vxlan_port: counting.vxlan_port,
     })
 }
 
