@@ -159,10 +159,17 @@ pub fn wanted_counters(name: &str) -> Vec<(String, Value)> {
         .map(|(eni, wanted)| (eni.clone(), wanted.clone()))
         .collect();
     let own = wanted.as_object().expect("an object").keys();
-    if own.clone().any(|key| key != "enis") {
+    if own.clone().any(|key| key != "enis" && key != "device") {
         all.push(("eni1".into(), wanted.clone()));
     }
     all
+}
+
+/// What must have been dropped of no ENI's packets, by reason, if `counters.json` says so under `device`.
+#[must_use]
+pub fn wanted_device_drops(name: &str) -> Option<Value> {
+    let wanted = json(&folder().join(name).join("counters.json"))?;
+    wanted.get("device")?.get("drops").cloned()
 }
 
 /// What of frames counts.

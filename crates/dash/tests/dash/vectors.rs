@@ -11,6 +11,7 @@ use twinpath_core::wire::{dissect, fields};
 use twinpath_dash::config::Store;
 use twinpath_dash::samples::vectors::{
     Compare, capture, folder, names, settings as settings_of, steps, wanted_counters,
+    wanted_device_drops,
 };
 use twinpath_dash::{Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
 
@@ -207,6 +208,18 @@ fn outcome(name: &str, is_apart: bool, configs: &[Vec<u8>]) -> Result<(), String
     for (step, config) in steps(name).iter().zip(configs) {
         device.configure(config);
         device.step(step, &compare)?;
+    }
+    let dropped: serde_json::Map<_, _> = device
+        .dpu
+        .drops()
+        .nonzero()
+        .map(|(reason, count)| (reason.name().to_owned(), count.into()))
+        .collect();
+    match wanted_device_drops(name) {
+        Some(wanted) if wanted != Value::from(dropped.clone()) => {
+            return Err(format!("dropped {dropped:?}, expected {wanted}"));
+        }
+        _ => {}
     }
     wanted_counters(name)
         .iter()

@@ -5,7 +5,7 @@ use crate::operator::Running;
 use serde_json::Value;
 use std::path::Path;
 use twinpath_dash::samples::vectors::{
-    Compare, capture, folder, names, settings_written, steps, wanted_counters,
+    Compare, capture, folder, names, settings_written, steps, wanted_counters, wanted_device_drops,
 };
 
 const SERVICE: &str = "[service]\nname = \"dpu\"\nchain = [\"dash\"]\n\n[dash]\nflows = 1024\n";
@@ -110,6 +110,9 @@ fn run(name: &str, ways: &[&str]) -> u64 {
         assert!(sums[0] <= sums[1] + dropped, "{what}: {sums:?}, {dropped}");
     }
     let last = &told[steps.len() - 1];
+    if let Some(wanted) = wanted_device_drops(name) {
+        assert_eq!(last["drops"], wanted, "{what}: of no ENI");
+    }
     for (eni, wanted) in wanted_counters(name) {
         let what = format!("{what}, {eni}");
         check_counters(&wanted, &last["enis"][&eni], &what);
