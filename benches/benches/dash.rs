@@ -14,7 +14,7 @@ use twinpath_benches::measured::Measured;
 use twinpath_benches::table::{ns_each, row};
 use twinpath_core::memory::{CacheLine, ZeroedArray};
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
+use twinpath_core::wire::tunnel::Varying;
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder};
 use twinpath_dash::objects::{
     AclGroupId, AclRuleKey, Key, RouteGroupId, RouteKey, SwitchKey, VnetMappingKey,
@@ -114,26 +114,12 @@ fn segment(flow: usize, mappings: u32, tcp_flags: u8) -> Vec<u8> {
         .payload_len(64 - 54)
         .macs(Large::mac(number), MacAddress([2; 6]));
     let inner = inner.to_vec().expect("a packet");
-    let outer = Outer {
-        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
-        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-        source: Large::host(number),
-        destination: "221.0.0.1".parse().expect("an address"),
-        encapsulation: Encapsulation::Vxlan,
-        key: 1,
-        vxlan_port: VXLAN_PORT,
-        ttl: 64,
-    };
-    let mut buffer = vec![0; HEADROOM + outer.header_bytes()];
-    buffer.extend_from_slice(&inner);
     let varying = Varying {
         source_port: 50_000,
         ..Varying::default()
     };
-    outer
-        .emit(&varying, &mut buffer[HEADROOM..])
-        .expect("sound");
-    buffer
+    let frame = Large::outbound(number, &inner, &varying);
+    [vec![0; HEADROOM], frame].concat()
 }
 
 /// Flows in an order in which neighbours are far apart.

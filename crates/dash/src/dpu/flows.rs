@@ -494,28 +494,25 @@ impl Dpu {
     /// Whether an ENI may have another flow.
     fn has_room(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let enis = self.enis_here();
         let limit = eni.limits.flows;
         if limit != 0 && self.flows_below(limit, number, now) >= limit {
             return Err(Reason::FlowLimit);
         }
-        match self.has_room_for(number, enis) {
-            true => Ok(()),
-            false => Err(Reason::FlowTableFull),
-        }
+        let has_room = self.has_room_for(number);
+        has_room.then_some(()).ok_or(Reason::FlowTableFull)
     }
 
     /// Whether the table has room for another flow of an ENI. A quarter of it is divided among all ENIs:
     /// that part is each one's own, whoever else opens how many. When the table is three quarters full, the
     /// rest is for those that have less than their share of the whole.
-    fn has_room_for(&self, number: u16, enis: usize) -> bool {
+    fn has_room_for(&self, number: u16) -> bool {
         let (count, most) = (self.flows.len() / 2, self.settings.flows);
         let own = self.flows_of(number);
         if own < self.own_part() {
             return count < most;
         }
         let is_crowded = count.saturating_mul(4) >= most.saturating_mul(3);
-        let share = (most / enis).max(1);
+        let share = (most / self.enis_here()).max(1);
         // Each shard knows all ENIs, and has its part of them.
         let kept = self.unused_parts / self.settings.shards.max(1);
         most.saturating_sub(count) > kept && (!is_crowded || (own as usize) < share)

@@ -127,11 +127,11 @@ impl Dpu {
 
 #[cfg(all(test, feature = "samples"))]
 mod tests {
-    use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
+    use twinpath_core::wire::tunnel::{VXLAN_PORT, Varying};
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, tcp::flags};
 
     use super::*;
-    use crate::samples::{Large, VIP, VM_VNI, large};
+    use crate::samples::{Large, large};
     use crate::{Settings, Verdict};
 
     const HEADROOM: usize = 64;
@@ -158,26 +158,23 @@ mod tests {
         let ends = [Large::machine(1), Large::mapped(0)].map(|end| Endpoint::new(end, 80));
         let inner = PacketBuilder::tcp(ends[0], ends[1]).flags(tcp_flags);
         let inner = inner.macs(Large::mac(0), MacAddress([2; 6])).to_vec();
-        let outer = Outer {
-            source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
-            destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-            source: Large::host(0),
-            destination: VIP,
-            encapsulation: Encapsulation::Vxlan,
-            key: VM_VNI,
-            vxlan_port: VXLAN_PORT,
-            ttl: 64,
-        };
         let varying = Varying {
             traffic_class,
             ..Varying::default()
         };
-        let mut buffer = vec![0; HEADROOM + outer.header_bytes()];
-        buffer.extend_from_slice(&inner.expect("a packet"));
-        outer
-            .emit(&varying, &mut buffer[HEADROOM..])
-            .expect("sound");
-        buffer
+        let frame = Large::outbound(0, &inner.expect("a packet"), &varying);
+        [vec![0; HEADROOM], frame].concat()
+    }
+
+    /// An answer to it, with a VNI.
+    fn answer(vni: u32) -> Vec<u8> {
+        let ends = [Large::mapped(0), Large::machine(1)].map(|end| Endpoint::new(end, 80));
+        let inner = PacketBuilder::tcp(ends[0], ends[1]).flags(flags::ACK);
+        let inner = inner.macs(MacAddress([2; 6]), Large::mac(0)).to_vec();
+        let host = "222.0.0.0".parse().expect("an address");
+        let inner = inner.expect("a packet");
+        let frame = Large::encapsulated(host, vni, &inner, &Varying::default());
+        [vec![0; HEADROOM], frame].concat()
     }
 
     /// Whether a packet goes by the shortest way.
@@ -201,11 +198,18 @@ mod tests {
         );
         let opened = dpu.process(&mut segment(flags::SYN, 0), HEADROOM, at(1));
         assert!(matches!(opened, Verdict::Forward(_)));
-        for _ in 0..3 {
+        let first = dpu.process(&mut answer(Large::vni(0)), HEADROOM, at(1));
+        assert!(matches!(first, Verdict::Forward(_)));
+        for _ in 0..2 {
             assert!(is_short(&mut dpu, &mut segment(flags::ACK, 0), at(2)));
         }
+        assert!(is_short(&mut dpu, &mut answer(Large::vni(0)), at(2)));
+        assert!(
+            !is_short(&mut dpu, &mut answer(Large::vni(7)), at(2)),
+            "from another network"
+        );
         let hits = dpu.counters(&"eni-0".into()).expect("there").flow_hits;
-        assert_eq!(hits, 3);
+        assert_eq!(hits, 1 + 3);
         let odd = [
             (flags::SYN, 0, 2, "opens it anew"),
             (flags::FIN | flags::ACK, 0, 2, "ends it"),

@@ -236,11 +236,11 @@ const fn unreceived(malformed: TunnelMalformed) -> Reason {
 #[cfg(all(test, feature = "samples"))]
 mod tests {
     use proptest::prelude::*;
-    use twinpath_core::wire::tunnel::{Outer, VXLAN_PORT, Varying};
+    use twinpath_core::wire::tunnel::{VXLAN_PORT, Varying};
     use twinpath_core::wire::{PacketBuilder, tcp};
 
     use super::*;
-    use crate::samples::{Large, VIP, VM_VNI, large};
+    use crate::samples::{Large, large};
 
     fn frame(is_udp: bool, payload: usize) -> Vec<u8> {
         let ends = [Large::machine(1), Large::mapped(1)].map(|address| Endpoint::new(address, 80));
@@ -252,20 +252,7 @@ mod tests {
             .payload_len(payload)
             .macs(Large::mac(0), MacAddress([2; 6]));
         let inner = inner.to_vec().expect("a packet");
-        let outer = Outer {
-            source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
-            destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-            source: Large::host(0),
-            destination: VIP,
-            encapsulation: Encapsulation::Vxlan,
-            key: VM_VNI,
-            vxlan_port: VXLAN_PORT,
-            ttl: 64,
-        };
-        let mut frame = vec![0; outer.header_bytes()];
-        frame.extend_from_slice(&inner);
-        outer.emit(&Varying::default(), &mut frame).expect("sound");
-        frame
+        Large::outbound(0, &inner, &Varying::default())
     }
 
     fn tables() -> Tables {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use twinpath_classify::Prefix;
+use twinpath_core::wire::tunnel::{self, Outer, VXLAN_PORT, Varying};
 use twinpath_core::wire::{Address, MacAddress, protocol};
 
 use super::Objects;
@@ -44,6 +45,37 @@ impl Large {
     pub const fn host(number: u16) -> Address {
         let [high, low] = number.to_be_bytes();
         Address::from_v4([221, 1, high, low])
+    }
+
+    /// A frame that an ENI's machine sends, as it comes to the DPU.
+    ///
+    /// # Panics
+    /// It is too long.
+    #[must_use]
+    pub fn outbound(number: u16, inner: &[u8], varying: &Varying) -> Vec<u8> {
+        Self::encapsulated(Self::host(number), VM_VNI, inner, varying)
+    }
+
+    /// A frame that a host sends with a VNI, as it comes to the DPU.
+    ///
+    /// # Panics
+    /// It is too long.
+    #[must_use]
+    pub fn encapsulated(host: Address, vni: u32, inner: &[u8], varying: &Varying) -> Vec<u8> {
+        let outer = Outer {
+            source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+            source: host,
+            destination: VIP,
+            encapsulation: tunnel::Encapsulation::Vxlan,
+            key: vni,
+            vxlan_port: VXLAN_PORT,
+            ttl: 64,
+        };
+        let mut frame = vec![0; outer.header_bytes()];
+        frame.extend_from_slice(inner);
+        outer.emit(varying, &mut frame).expect("short enough");
+        frame
     }
 
     /// The VNI of an ENI's network.

@@ -31,6 +31,26 @@ fn packets_and_bytes_are_counted_by_direction() {
     assert_eq!(counters.flows_created, 1);
 }
 
+/// What is broken inside has come, too: what came has left, or was dropped.
+#[test]
+fn damaged_inner_packets_count_as_received() {
+    let mut bench = Bench::of(peers());
+    let sound = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    bench.send(&sound).expect("sent");
+    let mut damaged = sound.clone();
+    let outer = dissect(&sound).expect("sound");
+    let inner = Tunnel::read(&sound, &outer, VXLAN_PORT)
+        .expect("a tunnel")
+        .inner();
+    // The checksum of the inner IPv4 header.
+    damaged[inner.start + 14 + 10] ^= 1;
+    assert_eq!(bench.send(&damaged), Err(Reason::InnerMalformed));
+    let counters = bench.counters();
+    let bytes = 2 * inner.len() as u64;
+    assert_eq!(counters.received[0], Count { packets: 2, bytes });
+    assert_eq!((counters.sent[0].packets, counters.drops.total()), (1, 1));
+}
+
 /// Each reason for which the model has a counter has its own, and no packet counts for two.
 #[test]
 fn drops_of_the_model_are_counted_apart() {

@@ -75,6 +75,7 @@ fn senders_of_too_long_packets_are_told() {
 fn outer_tags_stay() {
     let settings = Settings {
         flows: 64,
+        mtu: 1500,
         ..Settings::default()
     };
     for tags in [&[0x81, 0, 0x60, 5][..], &[0x88, 0xa8, 0, 9, 0x81, 0, 0, 7]] {
