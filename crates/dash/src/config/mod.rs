@@ -14,6 +14,7 @@ mod adopt;
 mod configuration;
 mod costs;
 mod each;
+mod exchange;
 mod interned;
 mod obstacle;
 mod shared_map;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
+use super::exchange::Exchange;
 use super::obstacle::{Obstacle, Why};
 use super::shared_map::SharedMap;
 use super::tables::AclTable;
@@ -45,11 +46,16 @@ pub struct Waiting {
 pub struct Limits {
     /// Objects that wait; what would be one more is dropped, and counted.
     pub waiting: usize,
+    /// ENIs in force; what would be one more is refused, and tried again when one goes.
+    pub enis: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { waiting: 1 << 20 }
+        Self {
+            waiting: 1 << 20,
+            enis: MAX_ENIS,
+        }
     }
 }
 
@@ -91,6 +97,11 @@ pub struct Store {
     /// Which objects wait because of one.
     kept_by: SharedMap<Key, SharedMap<Key, ()>>,
     leaving: SharedMap<Key, Origin>,
+    /// Objects that wait for what another has: both may change together, which is tried when all of a
+    /// batch is read.
+    to_exchange: Vec<Key>,
+    /// ENIs that wait until another goes.
+    without_room: SharedMap<Key, ()>,
     macs: HashMap<MacAddress, EniId>,
     limits: Limits,
     absent: usize,
@@ -139,16 +150,28 @@ impl Store {
         ]
     }
 
-    /// Some of the objects that refer to one, at most so many. Looks at everything.
+    /// Some of the objects that refer to each of these, at most so many. Looks at everything once.
     #[must_use]
-    pub fn referring(&self, to: &Key, most: usize) -> Vec<Key> {
-        let mut found = Vec::new();
+    pub fn referring<'k>(
+        &self,
+        to: impl IntoIterator<Item = &'k Key>,
+        most: usize,
+    ) -> HashMap<Key, Vec<Key>> {
+        let to = to.into_iter().map(|key| (key.clone(), Vec::new()));
+        let mut found: HashMap<Key, Vec<Key>> = to.collect();
+        if found.is_empty() {
+            return found;
+        }
         self.configuration.for_each(&mut |object| {
-            let mut refers = false;
-            object.references(&mut |_, key| refers |= key == *to);
-            if refers && found.len() < most {
-                found.push(object.key());
-            }
+            object.references(&mut |_, to| {
+                let Some(referring) = found.get_mut(&to) else {
+                    return;
+                };
+                let key = object.key();
+                if referring.len() < most && referring.last() != Some(&key) {
+                    referring.push(key);
+                }
+            });
         });
         found
     }
@@ -167,6 +190,7 @@ impl Store {
             }
         }
         self.set_all(&mut row);
+        self.exchange_all();
         self.publish()
     }
 
@@ -217,6 +241,7 @@ impl Store {
         while let Some(key) = work.pop() {
             for kept in self.kept_by.remove(&key).unwrap_or_default().keys() {
                 if let Some(waiting) = self.waiting.remove(kept) {
+                    self.without_room.remove(kept);
                     let Waiting { object, origin, .. } = Arc::unwrap_or_clone(waiting);
                     self.admit(object, origin, &mut work);
                 }
@@ -229,14 +254,24 @@ impl Store {
         let Some(obstacle) = self.obstacle(&object) else {
             return self.put(object, work);
         };
-        let (key, is_taken) = (object.key(), obstacle.is_taken());
+        if obstacle.is_taken() {
+            self.to_exchange.push(object.key());
+        }
         self.wait(Waiting {
             object,
             origin,
             obstacle,
         });
-        if is_taken && self.may_exchange(&key) {
-            self.exchange(&key, work);
+    }
+
+    /// Puts objects in force that can only be together, until nothing follows.
+    fn exchange_all(&mut self) {
+        while let Some(key) = self.to_exchange.pop() {
+            if self.may_exchange(&key) {
+                let mut work = Vec::new();
+                self.exchange(&key, &mut work);
+                self.settle(work);
+            }
         }
     }
 
@@ -255,7 +290,7 @@ impl Store {
 
     /// Puts objects in force together that wait for what others of them have.
     fn exchange(&mut self, last: &Key, work: &mut Vec<Key>) {
-        match self.exchanging(last) {
+        match Exchange::of(self, last) {
             Ok(keys) => {
                 for key in keys {
                     if let Some(waiting) = self.stop_waiting(&key) {
@@ -272,46 +307,13 @@ impl Store {
         }
     }
 
-    /// The objects that have to change together so that one of them may: all that have what another
-    /// is to have. They are judged by what would be in force then. Else one of them that may not, with
-    /// what would keep it, unless that is one of the others.
-    fn exchanging(&self, last: &Key) -> Result<Vec<Key>, Option<Box<Waiting>>> {
-        let mut then = self.clone();
-        let mut keys = vec![last.clone()];
-        let mut judged = 0;
-        while let Some(key) = keys.get(judged) {
-            let Some(waiting) = self.waiting.get(key) else {
-                return Err(None);
-            };
-            let object = &waiting.object;
-            let obstacle = self.unusable_reference(object).or_else(|| {
-                then.put(object.clone(), &mut Vec::new());
-                let then = &then.configuration;
-                then.conflict(object)
-                    .or_else(|| then.mac_of_another(object))
-            });
-            let Some(obstacle) = obstacle else {
-                judged += 1;
-                continue;
-            };
-            if keys.contains(&obstacle.by) {
-                return Err(None);
-            }
-            match self.waiting.get(&obstacle.by) {
-                Some(other) if obstacle.is_taken() && other.obstacle.is_taken() => {
-                    then.put(other.object.clone(), &mut Vec::new());
-                    keys.push(obstacle.by);
-                }
-                _ => {
-                    let waiting = Waiting::clone(waiting);
-                    return Err(Some(Box::new(Waiting {
-                        obstacle,
-                        ..waiting
-                    })));
-                }
-            }
-        }
-        Ok(keys)
+    pub(super) const fn in_force(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// An object that waits.
+    pub(super) fn waiting_for(&self, key: &Key) -> Option<&Waiting> {
+        self.waiting.get(key).map(|waiting| &**waiting)
     }
 
     fn wait(&mut self, waiting: Waiting) {
@@ -320,6 +322,9 @@ impl Store {
             return;
         }
         let (key, by) = (waiting.object.key(), &waiting.obstacle.by);
+        if matches!(waiting.obstacle.why, Why::NoRoom { .. }) {
+            self.without_room.insert(key.clone(), ());
+        }
         match self.kept_by.get_mut(by) {
             Some(kept) => {
                 kept.insert(key.clone(), ());
@@ -335,6 +340,7 @@ impl Store {
     /// Forgets a version that waits; the one that did.
     fn stop_waiting(&mut self, key: &Key) -> Option<Waiting> {
         let waiting = Arc::unwrap_or_clone(self.waiting.remove(key)?);
+        self.without_room.remove(key);
         let by = &waiting.obstacle.by;
         if let Some(kept) = self.kept_by.get_mut(by) {
             kept.remove(key);
@@ -347,13 +353,25 @@ impl Store {
 
     /// The first thing that keeps an object from being in force.
     fn obstacle(&self, object: &Object) -> Option<Obstacle> {
+        let now = &self.configuration;
         self.unusable_reference(object)
-            .or_else(|| self.configuration.conflict(object))
+            .or_else(|| self.no_room(object, now))
+            .or_else(|| now.conflicts(object, now).next())
             .or_else(|| self.same_mac(object))
     }
 
+    /// Whether an ENI would be one more than may be in force.
+    pub(super) fn no_room(&self, object: &Object, then: &Configuration) -> Option<Obstacle> {
+        let Object::Eni(id, _) = object else {
+            return None;
+        };
+        let others = then.enis.len() - usize::from(then.enis.contains(id));
+        let most = self.limits.enis;
+        (others >= most).then(|| Obstacle::no_room(id, most))
+    }
+
     /// The first reference that the object cannot have.
-    fn unusable_reference(&self, object: &Object) -> Option<Obstacle> {
+    pub(super) fn unusable_reference(&self, object: &Object) -> Option<Obstacle> {
         let mut first = None;
         object.references(&mut |field, by| {
             if first.is_none() {
@@ -384,8 +402,13 @@ impl Store {
         let Object::Eni(id, eni) = object else {
             return None;
         };
-        let other = self.macs.get(&eni.mac_address).filter(|other| *other != id);
-        other.map(Obstacle::same_mac)
+        self.mac_of_another(id, eni).map(Obstacle::same_mac)
+    }
+
+    /// Another ENI in force that has the MAC address.
+    pub(super) fn mac_of_another(&self, id: &EniId, eni: &Eni) -> Option<&EniId> {
+        let other = self.macs.get(&eni.mac_address);
+        other.filter(|other| *other != id)
     }
 
     fn put(&mut self, object: Object, work: &mut Vec<Key>) {
@@ -422,6 +445,10 @@ impl Store {
     fn let_go(&mut self, gone: &Object, work: &mut Vec<Key>) {
         let mut released = Vec::new();
         gone.references(&mut |_, to| released.push(to));
+        // A group and a tag may have been of different versions for this rule alone.
+        if matches!(gone, Object::AclRule(_, rule) if rule.tags().next().is_some()) {
+            work.extend(released.iter().cloned());
+        }
         for to in released {
             self.release(&to, work);
         }
@@ -486,6 +513,7 @@ impl Store {
         self.configuration.remove(key);
         if let Key::Eni(id) = key {
             self.give_mac_back(id, &object);
+            work.extend(self.without_room.keys().next().cloned());
         }
         self.let_go(&object, work);
         work.push(key.clone());

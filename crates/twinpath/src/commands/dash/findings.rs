@@ -128,9 +128,11 @@ impl Findings {
         let waiting: Vec<_> = waiting
             .map(|(key, waiting)| WaitingObject::of(files, key, waiting))
             .collect();
-        let leaving = store.leaving();
+        let leaving: Vec<_> = store.leaving().collect();
+        let referring = store.referring(leaving.iter().map(|(key, _)| *key), NAMED);
+        let leaving = leaving.into_iter();
         let leaving: Vec<_> = leaving
-            .map(|(key, origin)| LeavingObject::of(files, store, key, origin))
+            .map(|(key, origin)| LeavingObject::of(files, key, origin, &referring[key]))
             .collect();
         let snapshot = store.snapshot();
         let configuration = &snapshot.configuration;
@@ -183,7 +185,7 @@ impl WaitingObject {
             line: origin.line,
             object: key.to_string(),
             field: obstacle.field,
-            because_of: obstacle.by.to_string(),
+            because_of: obstacle.cause(),
             is_refused: obstacle.refuses(),
             message: obstacle.to_string(),
         }
@@ -191,8 +193,7 @@ impl WaitingObject {
 }
 
 impl LeavingObject {
-    fn of(files: &Files, store: &Store, key: &Key, origin: Origin) -> Self {
-        let referring = store.referring(key, NAMED);
+    fn of(files: &Files, key: &Key, origin: Origin, referring: &[Key]) -> Self {
         Self {
             file: file_of(files, origin.file),
             line: origin.line,
