@@ -23,6 +23,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod touched;
+mod warnings;
 
 pub use configuration::Configuration;
 pub use costs::{Cost, Costs};
@@ -34,3 +35,4 @@ pub use tables::{
     Stages, VnetTable,
 };
 pub use touched::Touched;
+pub use warnings::Warning;

@@ -98,6 +98,9 @@ fn verdict(f: &mut Formatter<'_>, all: &Findings) -> fmt::Result {
         0 => "no error".into(),
         errors => counted(errors, "error"),
     });
+    if !all.warnings.is_empty() {
+        parts.push(counted(all.warnings.len(), "warning"));
+    }
     writeln!(f, "{}", parts.join(", "))
 }
 
