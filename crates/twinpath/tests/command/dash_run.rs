@@ -395,6 +395,85 @@ fn a_running_dpu_is_looked_at_and_changed() {
     assert!(report.fast.packets > 50, "{:?}", report.fast);
 }
 
+/// A service with these objects, a file of the examples' if they are none, and generated packets.
+fn generating(objects: Option<&str>) -> Folder {
+    let config = match objects {
+        Some(_) => "own.json".into(),
+        None => format!("{}/../../examples/dpu.json", env!("CARGO_MANIFEST_DIR")),
+    };
+    let service = format!(
+        "{SERVICE}config = [{config:?}]\n[traffic]\npackets = 3000\nflows = 200\ntcp_share = 0.6\n\
+         fragment_share = 0.05\nicmp_error_share = 0.05\n\
+         tcp = {{ out_of_order_share = 0.01, reset_share = 0.05 }}\n\
+         hosts = {{ clients = 1, ipv6_share = 0.4 }}\n"
+    );
+    let folder = Folder::with("dpu.toml", &service);
+    folder.write("own.json", objects.unwrap_or("[]").as_bytes());
+    folder
+}
+
+/// Where machines talk over IPv4 alone all flows are of it, and none is left out.
+#[test]
+fn as_many_packets_are_generated_for_a_dpu_as_are_asked_for() {
+    let folder = generating(None);
+    let told = "no ENI can send over IPv6: all generated flows are of IPv4";
+    let out = ["--packets", "1000", "--out", "s.pcap"];
+    let said = folder.succeed(&[&["generate", "--service", "dpu.toml"][..], &out].concat());
+    assert!(said.out.starts_with("s.pcap: 1,000 packets, "), "{said:?}");
+    assert!(said.err.contains(told), "{said:?}");
+    assert_eq!(capture(&folder.path("s.pcap")).len(), 1000);
+    let said = folder.succeed(&["validate", "dpu.toml"]);
+    assert!(said.err.contains(told), "{said:?}");
+    assert!(said.out.contains("nothing is wrong, 1 warning"), "{said:?}");
+    let run = ["--execution", "virtual", "--report", "r"];
+    let said = folder.succeed(&[&["run", "dpu.toml"][..], &run].concat());
+    assert!(said.err.contains(told), "{said:?}");
+    let report: Value = serde_json::from_slice(&folder.read("r/report.json")).expect("JSON");
+    assert_eq!(report["packets"], 3000, "{report}");
+}
+
+/// Packets are in no tunnels then, and dropped: what is missing is told.
+#[test]
+fn a_dpu_of_which_no_eni_can_send_is_told_what_it_lacks() {
+    let objects = [
+        r#"{"DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.5", "vm_vni": 2001}, "OP": "SET"}"#,
+        r#"{"DASH_VNET_TABLE:blue": {"vni": 1001, "guid": "1f29fb80-265b-2e63-4d03-c0a3f41cd99e"}, "OP": "SET"}"#,
+        r#"{"DASH_ENI_TABLE:eni1": {"eni_id": "eni1", "mac_address": "02:00:00:00:01:01", "vnet": "blue", "underlay_ip": "20.0.1.1", "admin_state": "enabled"}, "OP": "SET"}"#,
+        r#"{"DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.1.1", "mac_address": "02:00:00:00:01:01"}, "OP": "SET"}"#,
+        r#"{"DASH_ROUTE_GROUP_TABLE:g": {"guid": "g", "version": "1"}, "OP": "SET"}"#,
+        r#"{"DASH_ROUTE_TABLE:g:10.0.0.0/16": {"routing_type": "vnet", "vnet": "blue"}, "OP": "SET"}"#,
+        r#"{"DASH_ENI_ROUTE_TABLE:eni1": {"group_id": "g"}, "OP": "SET"}"#,
+        r#"{"DASH_VNET_MAPPING_TABLE:blue:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.1.2"}, "OP": "SET"}"#,
+    ];
+    let types = r#"{"DASH_ROUTING_TYPE_TABLE:vnet": {"action_name": "look", "action_type": "maprouting"}, "OP": "SET"}, {"DASH_ROUTING_TYPE_TABLE:vnet_encap": {"action_name": "tunnel", "action_type": "staticencap", "encap_type": "vxlan"}, "OP": "SET"}"#;
+    let with = |count: usize| {
+        let some = [&[types], &objects[..count]].concat().join(",\n");
+        generating(Some(&format!("[{some}]")))
+    };
+    for (count, lack) in [
+        (0, "DASH_APPLIANCE_TABLE says no sip"),
+        (2, "there is none"),
+        (
+            3,
+            "eni1 has its MAC address 02:00:00:00:01:01 in no mapping of its network blue",
+        ),
+        (4, "eni1 has no group of routes"),
+        (7, "eni1 has no route to a network with mappings of others"),
+    ] {
+        let folder = with(count);
+        let told = format!(
+            "no ENI can send generated packets, so that they come in no tunnel and are dropped: {lack}\n"
+        );
+        let said = folder.succeed(&["validate", "dpu.toml"]);
+        assert!(said.err.contains(&told), "{said:?}");
+        let run = ["--execution", "virtual", "--no-report"];
+        let said = folder.succeed(&[&["run", "dpu.toml"][..], &run].concat());
+        assert!(said.err.contains(&told), "{said:?}");
+    }
+    let said = with(objects.len()).succeed(&["validate", "dpu.toml"]);
+    assert!(!said.err.contains("no ENI can send generated"), "{said:?}");
+}
+
 #[test]
 fn a_packet_is_traced_through_all_stages() {
     let folder = copied("acl");
