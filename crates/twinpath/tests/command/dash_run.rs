@@ -339,6 +339,29 @@ fn a_running_dpu_is_looked_at_and_changed() {
     assert!(rules.out.contains("`twinpath flows` shows"), "{rules:?}");
     let none = running.ask(&["dash", "flows", "--unused", "1h"]);
     assert_eq!((none.code, none.out.as_str()), (Some(1), "0 flows\n"));
+    for asked in ["flows", "enis", "counters", "meters"] {
+        let said = running.ask(&["dash", asked, "--eni", "nope"]);
+        assert_eq!(said.code, Some(2), "{asked}: {said:?}");
+        assert!(said.err.contains("no ENI \"nope\""), "{asked}: {said:?}");
+    }
+    let said = running.ask(&["dash", "flows", "--address", "10.0.0.0/24"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let hint = "expected an address; `flows` takes networks as --flow \"any 10.0.0.0/24 *\"";
+    assert!(said.err.contains(hint), "{said:?}");
+    let some = ["dash", "flows", "--flow", "any 10.0.0.0/8 *", "--most", "5"];
+    running.ask_until(&some, |said| said.code == Some(0));
+    // Of UDP it is known that it is there.
+    let udp = values(&["dash", "flows", "--flow", "udp * *", "--most", "5"]);
+    assert!(udp.iter().all(|flow| flow["state"] == "open"), "{udp:?}");
+    let said = running.ask(&["dash", "flows", "--most", "5"]);
+    assert!(
+        said.out.contains(" s\n") || said.out.contains("ms\n"),
+        "{said:?}"
+    );
+    let said = running.ask(&["dash", "counters"]);
+    assert!(said.out.contains("\npackets of no ENI: "), "{said:?}");
+    let said = running.ask(&["dash", "enis"]);
+    assert!(said.out.contains(" resimulated "), "{said:?}");
     let enis = values(&["dash", "enis"]);
     assert_eq!(enis.len(), 6);
     let said = running.ask(&["dash", "counters", "--eni", "red-2"]);
@@ -384,9 +407,23 @@ fn a_running_dpu_is_looked_at_and_changed() {
             .contains("\nwaits: DASH_ROUTE_TABLE:none:10.9.0.0/16: "),
         "{said:?}"
     );
-    // The service file says what it was.
+    // So is what is to be deleted, with what it waits for.
+    let delete = br#"[{"DASH_VNET_TABLE:blue": {}, "OP": "DEL"}]"#;
+    running.folder.write("delete.json", delete);
+    let said = running.ask(&["dash", "apply", "delete.json"]);
+    assert!(said.out.starts_with("nothing changes now\n"), "{said:?}");
+    let waits =
+        "\nwaits: DASH_VNET_TABLE:blue: deleted once nothing refers to it; DASH_ENI_TABLE:blue-1, ";
+    assert!(said.out.contains(waits), "{said:?}");
+    // The service file says what it was, and nothing waits any more.
     let said = running.ask(&["apply", "edge.toml"]);
     assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    for forgotten in [
+        "\nforgotten: DASH_ROUTE_TABLE:none:10.9.0.0/16: waited, and the service file does not say it\n",
+        "\nforgotten: DASH_VNET_TABLE:blue: was to be deleted, and the service file says it\n",
+    ] {
+        assert!(said.out.contains(forgotten), "{said:?}");
+    }
     let said = running.ask(&["apply", "edge.toml"]);
     assert_eq!(said.out, "nothing to change\n");
     let folder = running.stop();
@@ -410,6 +447,39 @@ fn generating(objects: Option<&str>) -> Folder {
     let folder = Folder::with("dpu.toml", &service);
     folder.write("own.json", objects.unwrap_or("[]").as_bytes());
     folder
+}
+
+/// As on the command line; and a mistake is told at the text that names its folder.
+#[test]
+fn a_folder_stands_for_its_files_in_a_dpus_table() {
+    let service =
+        |folder: &str| format!("{SERVICE}config = [\"{folder}\"]\n[traffic]\npackets = 10\n");
+    let folder = Folder::with("dpu.toml", &service("dpu0"));
+    let fail = |why: &str| folder.fail(&["run", "dpu.toml", "--no-report"], why);
+    fail("dpu0");
+    std::fs::create_dir(folder.path("dpu0")).expect("a folder");
+    folder.write("dpu0/readme.txt", b"no JSON");
+    fail("expected a file, or a folder with files whose names end with .json; there is none in it");
+    let examples = format!("{}/../../examples", env!("CARGO_MANIFEST_DIR"));
+    for name in ["dpu.json", "dpu-v6.json"] {
+        let bytes = std::fs::read(format!("{examples}/{name}")).expect("an example");
+        folder.write(&format!("dpu0/{name}"), &bytes);
+    }
+    for named in ["dpu0", "dpu0/"] {
+        folder.write("dpu.toml", service(named).as_bytes());
+        let said = folder.succeed(&["validate", "dpu.toml"]);
+        assert!(said.out.contains("nothing is wrong"), "{said:?}");
+        assert!(!said.err.contains("wait"), "{said:?}");
+    }
+    folder.write(
+        "dpu0/z.json",
+        b"[\n{\"DASH_VNET_TABLE:v\": {}, \"OP\": \"SET\"}]",
+    );
+    let said = fail("dpu.toml:7:");
+    assert!(
+        said.err.contains("dpu0/z.json:2: DASH_VNET_TABLE:v: "),
+        "{said:?}"
+    );
 }
 
 /// Where machines talk over IPv4 alone all flows are of it, and none is left out.
