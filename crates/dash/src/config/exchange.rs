@@ -8,6 +8,22 @@ use super::store::{Store, Waiting};
 use crate::objects::*;
 use twinpath_core::wire::MacAddress;
 
+/// Why objects may not change together.
+pub(super) struct Blocked {
+    /// One of them, with what would keep it; none if that is another of them.
+    pub waiting: Option<Waiting>,
+    /// With which object it is to be tried again.
+    pub until: Option<Key>,
+}
+
+impl Blocked {
+    /// Nothing helps but other objects in place of these.
+    const FOR_GOOD: Self = Self {
+        waiting: None,
+        until: None,
+    };
+}
+
 /// The objects that have to change together so that one of them may. They are judged by what would be
 /// in force then.
 pub(super) struct Exchange<'s> {
@@ -20,9 +36,8 @@ pub(super) struct Exchange<'s> {
 }
 
 impl<'s> Exchange<'s> {
-    /// All that have to change together with an object. Else one of them that may not, with what would
-    /// keep it, unless that is one of the others.
-    pub fn of(store: &'s Store, first: &Key) -> Result<Vec<Key>, Option<Box<Waiting>>> {
+    /// All that have to change together with an object.
+    pub fn of(store: &'s Store, first: &Key) -> Result<Vec<Key>, Box<Blocked>> {
         let mut exchange = Self {
             store,
             then: store.in_force().clone(),
@@ -30,10 +45,10 @@ impl<'s> Exchange<'s> {
             known: HashSet::new(),
             macs: HashMap::new(),
         };
-        exchange.add(store.waiting_for(first).ok_or(None)?);
+        exchange.add(store.waiting_for(first).ok_or(Blocked::FOR_GOOD)?);
         let mut judged = 0;
         while let Some(key) = exchange.keys.get(judged) {
-            let waiting = store.waiting_for(key).ok_or(None)?;
+            let waiting = store.waiting_for(key).ok_or(Blocked::FOR_GOOD)?;
             exchange.judge(waiting)?;
             judged += 1;
         }
@@ -41,24 +56,67 @@ impl<'s> Exchange<'s> {
     }
 
     /// Judges an object by what would be in force, and adds all that stand in its way and may give way.
-    fn judge(&mut self, waiting: &Waiting) -> Result<(), Option<Box<Waiting>>> {
-        let obstacles = self.obstacles(&waiting.object);
-        if obstacles.iter().any(|it| self.known.contains(&it.by)) {
-            return Err(None);
-        }
-        for obstacle in obstacles {
-            match self.store.waiting_for(&obstacle.by) {
-                Some(other) if obstacle.is_taken() && other.obstacle.is_taken() => self.add(other),
-                _ => {
-                    let waiting = waiting.clone();
-                    return Err(Some(Box::new(Waiting {
-                        obstacle,
-                        ..waiting
-                    })));
-                }
+    fn judge(&mut self, waiting: &Waiting) -> Result<(), Box<Blocked>> {
+        for obstacle in self.obstacles(&waiting.object) {
+            if let Some(others) = self.giving_way(waiting, &obstacle) {
+                others.into_iter().for_each(|other| self.add(other));
+                continue;
             }
+            return Err(Box::new(self.blocked(waiting, obstacle)));
         }
         Ok(())
+    }
+
+    fn blocked(&self, kept: &Waiting, obstacle: Obstacle) -> Blocked {
+        if !self.known.contains(&obstacle.by) {
+            let until = Some(kept.object.key());
+            let kept = kept.clone();
+            let waiting = Some(Waiting { obstacle, ..kept });
+            return Blocked { waiting, until };
+        }
+        // A rule among them is to have a tag that stays as it is.
+        let tags = match &obstacle.by {
+            Key::AclRule(rule) => self.then.tags_in_the_way(rule).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let mut tags = tags.into_iter();
+        Blocked {
+            until: tags.find(|tag| self.not_yet(tag).is_none()),
+            ..Blocked::FOR_GOOD
+        }
+    }
+
+    /// What has to change, too, so that an obstacle is none; `None` if nothing helps. That is the object
+    /// that the obstacle is about. Else a rule is between its group and its tags, and those change around
+    /// it.
+    fn giving_way(&self, kept: &Waiting, obstacle: &Obstacle) -> Option<Vec<&'s Waiting>> {
+        if !obstacle.is_taken() {
+            return None;
+        }
+        if let Some(other) = self.not_yet(&obstacle.by) {
+            return Some(vec![other]);
+        }
+        match (&kept.object, &obstacle.by) {
+            (Object::AclRule(rule, _), Key::PrefixTag(tag))
+            | (Object::PrefixTag(tag, _), Key::AclRule(rule)) => {
+                if self.then.tag_is_of_group(tag, &rule.group) {
+                    return Some(Vec::new());
+                }
+                let group = self.not_yet(&Key::AclGroup(rule.group.clone()))?;
+                Some(vec![group])
+            }
+            (Object::AclGroup(..), Key::AclRule(rule)) => {
+                let tags = self.then.tags_in_the_way(rule)?;
+                tags.iter().map(|tag| self.not_yet(tag)).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// What may change and is not among those that do.
+    fn not_yet(&self, key: &Key) -> Option<&'s Waiting> {
+        let other = self.store.exchangeable(key);
+        other.filter(|_| !self.known.contains(key))
     }
 
     fn obstacles(&self, object: &Object) -> Vec<Obstacle> {

@@ -23,6 +23,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod touched;
+#[cfg(test)]
+mod version_tests;
 mod warnings;
 
 pub use configuration::Configuration;

@@ -187,7 +187,7 @@ impl Configuration {
         group.into_iter().chain(tags)
     }
 
-    /// Rules, their tags and stages for which a group's new version would be wrong.
+    /// Rules and stages for which a group's new version would be wrong.
     fn group_in_use_otherwise<'c>(
         &'c self,
         id: &'c AclGroupId,
@@ -195,19 +195,49 @@ impl Configuration {
     ) -> impl Iterator<Item = Obstacle> + 'c {
         let known = self.acl_groups.get(id).into_iter();
         let rules = known.flat_map(|table| table.rules.iter());
-        let rules = rules.flat_map(move |(name, rule)| {
-            let addresses = field_of_other_version(rule, version).map(|_| {
-                let (group, rule) = (id.clone(), name.clone());
-                Key::AclRule(AclRuleKey { group, rule })
-            });
-            let tags = rule.tags();
-            let tags = tags.filter(move |tag| self.tag_version(tag) != Some(version));
-            addresses
-                .into_iter()
-                .chain(tags.map(|tag| Key::PrefixTag(tag.clone())))
+        let rules = rules.filter(move |(_, rule)| {
+            field_of_other_version(rule, version).is_some()
+                || self.tags_of_other_version(rule, version).next().is_some()
+        });
+        let rules = rules.map(|(rule, _)| {
+            let (group, rule) = (id.clone(), rule.clone());
+            Key::AclRule(AclRuleKey { group, rule })
         });
         let keys = rules.chain(self.stages_that_ask(id, version));
         keys.map(|key| other_version("ip_version", key))
+    }
+
+    fn tags_of_other_version<'c>(
+        &'c self,
+        rule: &'c AclRule,
+        version: IpVersion,
+    ) -> impl Iterator<Item = &'c TagName> {
+        rule.tags()
+            .filter(move |tag| self.tag_version(tag) != Some(version))
+    }
+
+    /// The tags that keep a rule from being of its group's version; `None` if its addresses do, too.
+    pub(super) fn tags_in_the_way(&self, key: &AclRuleKey) -> Option<Vec<Key>> {
+        let table = self.acl_groups.get(&key.group)?;
+        let version = table.group.ip_version;
+        let rule = table.rules.get(&key.rule)?;
+        let tags = self.tags_of_other_version(rule, version);
+        let tags = tags.map(|tag| Key::PrefixTag(tag.clone()));
+        let is_of_version = field_of_other_version(rule, version).is_none();
+        is_of_version.then(|| tags.collect())
+    }
+
+    /// Whether a tag and a group are of one version.
+    pub(super) fn tag_is_of_group(&self, tag: &TagName, group: &AclGroupId) -> bool {
+        self.tag_version(tag) == self.acl_version(group)
+    }
+
+    /// The tags of a rule.
+    pub(super) fn tags_of_rule(&self, key: &AclRuleKey) -> Vec<Key> {
+        let table = self.acl_groups.get(&key.group);
+        let rule = table.and_then(|table| table.rules.get(&key.rule));
+        let tags = rule.into_iter().flat_map(|rule| rule.tags());
+        tags.map(|tag| Key::PrefixTag(tag.clone())).collect()
     }
 
     /// Stages that ask a group about packets of another version than this.
@@ -247,20 +277,24 @@ impl Configuration {
         })
     }
 
-    /// Groups with rules for which a tag's new version would be wrong.
+    /// Rules for which a tag's new version would be wrong.
     fn tag_in_use_otherwise<'c>(
         &'c self,
         name: &'c TagName,
         version: IpVersion,
     ) -> impl Iterator<Item = Obstacle> + 'c {
-        let has_tag = move |rule: &AclRule| rule.tags().any(|tag| tag == name);
         let known = self.tags.contains(name);
         let groups = self.acl_groups.iter();
-        let groups = groups.filter(move |(_, table)| {
-            let mut rules = table.rules.values();
-            known && table.group.ip_version != version && rules.any(|rule| has_tag(rule))
+        let groups = groups.filter(move |(_, table)| known && table.group.ip_version != version);
+        let rules = groups.flat_map(|(group, table)| {
+            let rules = table.rules.iter();
+            rules.map(move |(rule, value)| (group, rule, value))
         });
-        groups.map(|(group, _)| other_version("ip_version", Key::AclGroup(group.clone())))
+        let rules = rules.filter(move |(_, _, rule)| rule.tags().any(|tag| tag == name));
+        rules.map(|(group, rule, _)| {
+            let (group, rule) = (group.clone(), rule.clone());
+            other_version("ip_version", Key::AclRule(AclRuleKey { group, rule }))
+        })
     }
 
     fn meter_rule_of_other_version(

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
-use super::exchange::Exchange;
+use super::exchange::{Blocked, Exchange};
 use super::obstacle::{Obstacle, Why};
 use super::shared_map::SharedMap;
 use super::tables::AclTable;
@@ -39,6 +39,24 @@ pub struct Waiting {
     pub origin: Origin,
     /// What keeps it from being in force.
     pub obstacle: Obstacle,
+    /// What else keeps it: an object that would have to change together with it, and may not yet.
+    pub(super) with: Option<Key>,
+}
+
+impl Waiting {
+    /// The objects with which it is tried again: beside the one that keeps it, for a rule whose tag is not
+    /// of its group's version, the group, and what would have to change together with it.
+    pub(super) fn kept_by(&self) -> impl Iterator<Item = Key> + use<> {
+        let by = &self.obstacle.by;
+        let group = match (&self.object, by) {
+            (Object::AclRule(rule, _), Key::PrefixTag(_)) => {
+                Some(Key::AclGroup(rule.group.clone()))
+            }
+            _ => None,
+        };
+        let all = std::iter::once(by.clone()).chain(group);
+        all.chain(self.with.clone())
+    }
 }
 
 /// How much a [`Store`] keeps.
@@ -240,9 +258,8 @@ impl Store {
     fn settle(&mut self, mut work: Vec<Key>) {
         while let Some(key) = work.pop() {
             for kept in self.kept_by.remove(&key).unwrap_or_default().keys() {
-                if let Some(waiting) = self.waiting.remove(kept) {
-                    self.without_room.remove(kept);
-                    let Waiting { object, origin, .. } = Arc::unwrap_or_clone(waiting);
+                if let Some(waiting) = self.stop_waiting(kept) {
+                    let Waiting { object, origin, .. } = waiting;
                     self.admit(object, origin, &mut work);
                 }
             }
@@ -261,6 +278,7 @@ impl Store {
             object,
             origin,
             obstacle,
+            with: None,
         });
     }
 
@@ -278,14 +296,35 @@ impl Store {
     /// Whether an object waits for another to let go of something, that one for the next, and so on
     /// until one has been met before.
     fn may_exchange(&self, first: &Key) -> bool {
-        let (mut met, mut at) = (HashSet::new(), first);
-        while met.insert(at) {
-            match self.waiting.get(at) {
-                Some(waiting) if waiting.obstacle.is_taken() => at = &waiting.obstacle.by,
-                _ => return false,
+        let (mut met, mut ahead) = (HashSet::new(), vec![first.clone()]);
+        while let Some(key) = ahead.pop() {
+            ahead.extend(self.next_to_exchange(&key));
+            if !met.insert(key) {
+                return true;
             }
         }
-        true
+        false
+    }
+
+    /// What an object waits for that may let go of something. Around a rule that stays as it is, its
+    /// group and its tags change.
+    fn next_to_exchange(&self, key: &Key) -> Vec<Key> {
+        let Some(waiting) = self.exchangeable(key) else {
+            return Vec::new();
+        };
+        let around = |by: Key| match (key, by) {
+            (_, by) if self.exchangeable(&by).is_some() => vec![by],
+            (Key::PrefixTag(_), Key::AclRule(rule)) => vec![Key::AclGroup(rule.group)],
+            (Key::AclGroup(_), Key::AclRule(rule)) => self.configuration.tags_of_rule(&rule),
+            _ => Vec::new(),
+        };
+        waiting.kept_by().flat_map(around).collect()
+    }
+
+    /// An object that waits for what another has.
+    pub(super) fn exchangeable(&self, key: &Key) -> Option<&Waiting> {
+        self.waiting_for(key)
+            .filter(|waiting| waiting.obstacle.is_taken())
     }
 
     /// Puts objects in force together that wait for what others of them have.
@@ -298,12 +337,27 @@ impl Store {
                     }
                 }
             }
-            // Nothing but this keeps it, and those that wait for it.
-            Err(Some(waiting)) => {
-                self.stop_waiting(&waiting.object.key());
-                self.wait(*waiting);
+            Err(blocked) => {
+                let Blocked { waiting, until } = *blocked;
+                // Nothing but this keeps it, and those that wait for it.
+                if let Some(waiting) = waiting {
+                    self.stop_waiting(&waiting.object.key());
+                    self.wait(waiting);
+                }
+                if let Some(until) = until {
+                    self.wait_with(last, until);
+                }
             }
-            Err(None) => {}
+        }
+    }
+
+    /// Has an object tried again when one comes, changes or goes that would have to change with it.
+    fn wait_with(&mut self, key: &Key, with: Key) {
+        if *key != with
+            && let Some(mut waiting) = self.stop_waiting(key)
+        {
+            waiting.with = Some(with);
+            self.wait(waiting);
         }
     }
 
@@ -311,8 +365,9 @@ impl Store {
         &self.configuration
     }
 
-    /// An object that waits.
-    pub(super) fn waiting_for(&self, key: &Key) -> Option<&Waiting> {
+    /// An object that was asked for and is not in force, or not in this version.
+    #[must_use]
+    pub fn waiting_for(&self, key: &Key) -> Option<&Waiting> {
         self.waiting.get(key).map(|waiting| &**waiting)
     }
 
@@ -321,17 +376,19 @@ impl Store {
             self.dropped += 1;
             return;
         }
-        let (key, by) = (waiting.object.key(), &waiting.obstacle.by);
+        let key = waiting.object.key();
         if matches!(waiting.obstacle.why, Why::NoRoom { .. }) {
             self.without_room.insert(key.clone(), ());
         }
-        match self.kept_by.get_mut(by) {
-            Some(kept) => {
-                kept.insert(key.clone(), ());
-            }
-            None => {
-                let kept = SharedMap::from_iter([(key.clone(), ())]);
-                self.kept_by.insert(by.clone(), kept);
+        for by in waiting.kept_by() {
+            match self.kept_by.get_mut(&by) {
+                Some(kept) => {
+                    kept.insert(key.clone(), ());
+                }
+                None => {
+                    let kept = SharedMap::from_iter([(key.clone(), ())]);
+                    self.kept_by.insert(by, kept);
+                }
             }
         }
         self.waiting.insert(key, Arc::new(waiting));
@@ -341,11 +398,12 @@ impl Store {
     fn stop_waiting(&mut self, key: &Key) -> Option<Waiting> {
         let waiting = Arc::unwrap_or_clone(self.waiting.remove(key)?);
         self.without_room.remove(key);
-        let by = &waiting.obstacle.by;
-        if let Some(kept) = self.kept_by.get_mut(by) {
-            kept.remove(key);
-            if kept.is_empty() {
-                self.kept_by.remove(by);
+        for by in waiting.kept_by() {
+            if let Some(kept) = self.kept_by.get_mut(&by) {
+                kept.remove(key);
+                if kept.is_empty() {
+                    self.kept_by.remove(&by);
+                }
             }
         }
         Some(waiting)
@@ -445,10 +503,6 @@ impl Store {
     fn let_go(&mut self, gone: &Object, work: &mut Vec<Key>) {
         let mut released = Vec::new();
         gone.references(&mut |_, to| released.push(to));
-        // A group and a tag may have been of different versions for this rule alone.
-        if matches!(gone, Object::AclRule(_, rule) if rule.tags().next().is_some()) {
-            work.extend(released.iter().cloned());
-        }
         for to in released {
             self.release(&to, work);
         }

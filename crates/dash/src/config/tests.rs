@@ -243,7 +243,7 @@ fn a_version_that_cannot_be_leaves_the_one_in_force() {
     set(&mut store, ports);
     let expected = [
         "DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:85-95: key: DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:80-90 has some of the same ports",
-        "DASH_ACL_GROUP_TABLE:in: ip_version: DASH_PREFIX_TAG_TABLE:office is of the other IP version",
+        "DASH_ACL_GROUP_TABLE:in: ip_version: DASH_ACL_RULE_TABLE:in:1 is of the other IP version",
         "DASH_ACL_RULE_TABLE:in:2: src_addr: DASH_ACL_GROUP_TABLE:in is of the other IP version",
         "DASH_ENI_TABLE:two: mac_address: DASH_ENI_TABLE:one has the same MAC address",
     ];
