@@ -11,7 +11,6 @@ use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::time::TICK_SHIFT;
 use twinpath_core::wire::{Address, Endpoint};
-use twinpath_dash::config::Store;
 use twinpath_dash::flows::{EntryKey, State};
 use twinpath_dash::headers::Direction;
 use twinpath_dash::objects::Key;
@@ -106,13 +105,11 @@ fn waiting(config: &Config) -> Vec<String> {
     let store = config.store();
     let waiting = store.waiting();
     let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
-    let leaving = store.leaving();
-    let leaving = leaving.enumerate().map(|(number, (key, _))| {
-        let text = format!("{key}: deleted once nothing refers to it");
-        match number < MOST_EXPLAINED {
-            true => text + &referring(store, key),
-            false => text,
-        }
+    let explained = store.leaving().take(MOST_WAITING_TOLD);
+    let found = store.referring(explained.map(|(key, _)| key), MOST_REFERRING + 1);
+    let leaving = store.leaving().map(|(key, _)| {
+        let by = found.get(key).map_or_else(String::new, |by| referring(by));
+        format!("{key}: deleted once nothing refers to it{by}")
     });
     let told = waiting.chain(leaving).take(MOST_WAITING_TOLD);
     let all: usize = store.unsettled().iter().sum();
@@ -121,15 +118,11 @@ fn waiting(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Deletions of which it is told what they wait for: that looks at everything.
-const MOST_EXPLAINED: usize = 5;
-
 /// Objects that are named which refer to one.
 const MOST_REFERRING: usize = 3;
 
 /// What refers to an object, in words.
-fn referring(store: &Store, to: &Key) -> String {
-    let found = store.referring(to, MOST_REFERRING + 1);
+fn referring(found: &[Key]) -> String {
     let named = found.iter().take(MOST_REFERRING);
     let named: Vec<_> = named.map(ToString::to_string).collect();
     match (named.as_slice(), found.len()) {
