@@ -15,6 +15,7 @@
 //! `[8, 10]`. What is wrong is told for each field, with its line; an object with something wrong is
 //! left out, and all others are read.
 
+mod bare_routes;
 mod decode;
 mod fields;
 mod ha;
@@ -34,6 +35,7 @@ use serde_json::value::RawValue;
 pub use problem::{Problem, Wrong};
 
 use crate::objects::{Change, Key, Object, Table};
+use bare_routes::BareRoutes;
 use fields::{Fields, no_object, shown_object};
 use lines::Lines;
 use problem::{Problems, did_you_mean, shown};
@@ -78,6 +80,7 @@ pub fn read(bytes: &[u8]) -> Reading {
         changes: Vec::new(),
         problems: Problems::default(),
         known: HashSet::new(),
+        bare_routes: BareRoutes::default(),
     };
     match serde_json::from_str::<&RawValue>(text) {
         Ok(file) => reader.file(file),
@@ -86,8 +89,10 @@ pub fn read(bytes: &[u8]) -> Reading {
     let Reader {
         changes,
         mut problems,
+        bare_routes,
         ..
     } = reader;
+    problems.told.extend(bare_routes.remark());
     problems.told.sort_by_key(|problem| problem.line);
     Reading {
         changes,
@@ -139,6 +144,7 @@ struct Reader<'a> {
     problems: Problems,
     /// Objects that have been met in the same JSON object.
     known: HashSet<Key>,
+    bare_routes: BareRoutes,
 }
 
 impl<'a> Reader<'a> {
@@ -256,6 +262,9 @@ impl<'a> Reader<'a> {
             (Ok(key), Operation::Delete) => Some(Change::Delete(key)),
             (Ok(key), Operation::Set) => set(key, value, fields).map(Change::Set),
         };
+        if table == Table::Route && change.is_some() && !rest.contains('/') {
+            self.bare_routes.note(line, written);
+        }
         self.changes.extend(change.map(|change| (change, line)));
     }
 

@@ -430,6 +430,35 @@ fn remarks_leave_the_object_as_it_is() {
     );
 }
 
+/// One who leaves the length out wants a network, as often as not; a table of host routes is told of once.
+#[test]
+fn routes_without_a_length_are_told_of_once() {
+    let route =
+        |address: &str| format!(r#""DASH_ROUTE_TABLE:g:{address}": {{"routing_type": "direct"}}"#);
+    let file = |addresses: &[&str]| {
+        let routes: Vec<_> = addresses.iter().map(|address| route(address)).collect();
+        format!("{{\n{}}}", routes.join(",\n"))
+    };
+    let told = |others: &str| {
+        let object = "2: DASH_ROUTE_TABLE:g:10.0.0.0: key";
+        [format!(
+            "{object}: has no length: taken for a route to that address alone{others}"
+        )]
+    };
+    assert_eq!(problems(&file(&["10.0.0.0/32", "fd00::/8"])), [""; 0]);
+    assert_eq!(problems(&file(&["10.0.0.0"])), told(""));
+    let two = ["10.0.0.0", "10.0.0.0/8", "fd00::1"];
+    let so_is = told("; so is DASH_ROUTE_TABLE:g:fd00::1");
+    assert_eq!(problems(&file(&two)), so_is);
+    let many: Vec<_> = (0..2 * MOST_PROBLEMS)
+        .map(|host| format!("10.0.{}.{}", host / 256, host % 256))
+        .collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    let so_are = told("; so are 1999 more, DASH_ROUTE_TABLE:g:10.0.0.1 first");
+    assert_eq!(problems(&file(&many)), so_are);
+    assert!(read(file(&many).as_bytes()).is_whole());
+}
+
 #[test]
 fn problems_have_a_limit() {
     let entry = r#"{"DASH_VNET_TABLE:v": {"vni": "x"}, "OP": "SET"}"#;
