@@ -1,5 +1,6 @@
 //! What a configuration holds, and what is wrong with it, as values.
 
+use super::causes::Causes;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use twinpath_dash::Files;
@@ -134,9 +135,12 @@ impl Findings {
                 .map(|(file, problem)| Finding::of(files, *file, problem))
                 .collect()
         };
+        let mut causes = Causes::new(files);
         let waiting = store.waiting();
         let waiting: Vec<_> = waiting
-            .map(|(key, waiting)| WaitingObject::of(files, key, waiting))
+            .map(|(key, waiting)| {
+                WaitingObject::of(files, key, waiting, causes.message(store, waiting))
+            })
             .collect();
         let leaving: Vec<_> = store.leaving().collect();
         let referring = store.referring(leaving.iter().map(|(key, _)| *key), NAMED);
@@ -227,7 +231,7 @@ impl Origins {
 }
 
 impl WaitingObject {
-    fn of(files: &Files, key: &Key, waiting: &Waiting) -> Self {
+    fn of(files: &Files, key: &Key, waiting: &Waiting, message: String) -> Self {
         let Waiting {
             origin, obstacle, ..
         } = waiting;
@@ -238,7 +242,7 @@ impl WaitingObject {
             field: obstacle.field,
             because_of: obstacle.cause(),
             is_refused: obstacle.refuses(),
-            message: obstacle.to_string(),
+            message,
         }
     }
 }
