@@ -552,7 +552,7 @@ fn a_packet_is_traced_through_all_stages() {
         let said = folder.succeed(&["trace", "dpu.toml", "--in", "0-in.pcap", "--packet", "1"]);
         for stage in [
             wanted,
-            "direction: Vxlan from",
+            "direction: VXLAN from",
             "ENI: eni1",
             "flow table: no flow: ",
             "trusted VNI: ",
@@ -577,7 +577,7 @@ fn each_service_is_traced_stage_by_stage() {
             "vnet",
             &[
                 "outbound routing: route to 10.2.0.8, as for 10.2.0.0 to 10.2.255.255: to network Vnet1, mapping of 10.2.0.8",
-                "CA to PA mapping: 10.2.0.8 in network Vnet1: VnetEncap to 100.0.0.8",
+                "CA to PA mapping: 10.2.0.8 in network Vnet1: vnet_encap to 100.0.0.8",
                 "routing type: vnet_encap: Vxlan",
                 "VXLAN VNI 1001",
                 "UDP 6789 > 4567",
@@ -586,7 +586,7 @@ fn each_service_is_traced_stage_by_stage() {
         (
             "private_link",
             &[
-                "CA to PA mapping: 10.2.0.100 in network Vnet1: PrivateLink to 101.1.2.3",
+                "CA to PA mapping: 10.2.0.100 in network Vnet1: privatelink to 101.1.2.3",
                 "routing type: privatelink: IPv4 to IPv6, Nvgre 100",
                 "private link: source fd40:108:20:abc:abc::/ffff:ffff:ffff:ffff:ffff:ffff::, destination 2603:10e1:100:2::3401:203/",
                 "from fd40:108:20:d107:64:ff71:a00:b to 2603:10e1:100:2::3401:203",
@@ -597,7 +597,7 @@ fn each_service_is_traced_stage_by_stage() {
             "load_balancer",
             &[
                 "load balancer: 10.2.9.100:80 in network Vnet1: to 10.2.9.1:8080, one of 1",
-                "CA to PA mapping: 10.2.9.1 in network Vnet1: VnetEncap to 100.0.0.1",
+                "CA to PA mapping: 10.2.9.1 in network Vnet1: vnet_encap to 100.0.0.1",
                 "TCP 6789 > 8080, SYN",
             ],
         ),
@@ -606,7 +606,7 @@ fn each_service_is_traced_stage_by_stage() {
             &[
                 "outbound routing: route to 198.51.100.7, as for 10.3.0.0 to 255.255.255.255: direct",
                 "NAT gateway: source 10.0.0.11: 203.0.113.1, one of ports 4001",
-                "tunnel: edge: Vxlan to 40.40.40.40, key 100",
+                "tunnel: edge: VXLAN to 40.40.40.40, VNI 100",
                 "IPv4 203.0.113.1 > 198.51.100.7",
                 "TCP 4001 > 80, SYN",
             ],
