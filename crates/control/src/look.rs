@@ -65,7 +65,7 @@ pub struct DashFlowView {
     pub source: String,
     /// Where they go.
     pub destination: String,
-    /// How far a TCP connection has come: `opened`, `answered` or `ended`.
+    /// How far a TCP connection has come: `opened`, `answered` or `ended`; `open` of any other flow.
     pub state: String,
     /// What is done to packets as those that opened it.
     pub action: String,

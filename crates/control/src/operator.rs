@@ -195,9 +195,12 @@ pub struct Applied {
     /// The service file that SIGHUP reads from now on, if it is another than before.
     #[serde(default)]
     pub file: Option<PathBuf>,
-    /// Objects of a DPU that wait for something that is not there, the first of them.
+    /// Objects of a DPU that wait for something that is not there, or to be deleted, the first of them.
     #[serde(default)]
     pub waiting: Vec<String>,
+    /// Objects of a DPU that waited, or were to be deleted, and are forgotten, the first of them.
+    #[serde(default)]
+    pub forgotten: Vec<String>,
     /// What a single change has made that is sound and yet probably not meant so.
     #[serde(default)]
     pub warnings: Vec<String>,

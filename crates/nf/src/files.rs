@@ -22,6 +22,15 @@ pub trait Files: Debug {
     /// # Errors
     /// It is not there, or no text.
     fn read(&self, path: &Path) -> io::Result<Arc<str>>;
+
+    /// The files in a folder whose names end with .json, by name; nothing if it is no folder.
+    fn json_in(&self, _path: &Path) -> Option<Vec<PathBuf>> {
+        None
+    }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json")
 }
 
 /// Files on the disk. Only regular ones of bounded length are read: anything else could keep its
@@ -50,6 +59,16 @@ impl Files for Disk {
         }
         let text = String::from_utf8(bytes).map_err(|error| NotUtf8::at(&error))?;
         Ok(text.into())
+    }
+
+    fn json_in(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        let entries = path.read_dir().ok()?.flatten();
+        let mut files: Vec<_> = entries
+            .map(|entry| entry.path())
+            .filter(|path| is_json(path))
+            .collect();
+        files.sort();
+        Some(files)
     }
 }
 
@@ -98,6 +117,12 @@ impl Files for BTreeMap<PathBuf, Arc<str>> {
         let found = self.get(path).cloned();
         found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it was not sent"))
     }
+
+    fn json_in(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        let inside = self.keys().filter(|file| file.parent() == Some(path));
+        let files: Vec<_> = inside.filter(|file| is_json(file)).cloned().collect();
+        (!files.is_empty()).then_some(files)
+    }
 }
 
 /// Files on the disk, with a copy of each that was read.
@@ -117,6 +142,10 @@ impl Files for Copied {
         let mut copies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         copies.insert(path.into(), Arc::clone(&text));
         Ok(text)
+    }
+
+    fn json_in(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        Disk.json_in(path)
     }
 }
 
@@ -139,7 +168,14 @@ mod tests {
             let error = copied.read(path).expect_err("no regular file");
             assert_eq!(error.to_string(), "it is no regular file", "{path:?}");
         }
+        let json = folder.join("a.json");
+        std::fs::write(&json, "[]").expect("a file");
+        assert_eq!(copied.json_in(&folder), Some(vec![json.clone()]));
+        assert_eq!(copied.json_in(&file), None);
         let sent = copied.into_files();
+        assert_eq!(sent.json_in(&folder), None, "it was not read");
+        let with_it = BTreeMap::from([(json.clone(), Arc::from("[]"))]);
+        assert_eq!(with_it.json_in(&folder), Some(vec![json]));
         assert_eq!(sent.keys().collect::<Vec<_>>(), [&file]);
         assert_eq!(&*sent.read(&file).expect("sent"), "text");
         assert!(sent.read(&pipe).is_err());

@@ -20,7 +20,7 @@ use crate::observe::{Observer, ShardSnapshots};
 use crate::operator::{Operator, Reload, export_rest};
 use crate::shards::{CurrentPartition, Handoff};
 use crate::sink::Sink;
-use crate::source::Source;
+use crate::source::{Source, Tunnels};
 use crate::threads::PacketIo;
 use crate::udp_port::{UdpPort, UdpSink};
 use crate::wiring::{self, BuildError};
@@ -170,6 +170,7 @@ impl Ports {
             warnings: without_servers(service)
                 .into_iter()
                 .chain(crowded)
+                .chain(self.misfit(service))
                 .collect(),
             ..OpenPorts::new(ends.collect())
         })
@@ -180,6 +181,14 @@ impl Ports {
             (Some(path), _) => Ok(Source::capture(path, service)?),
             (None, Some(traffic)) => Ok(Source::generator(traffic, service)?),
             (None, None) => Err(RunError::NoPackets),
+        }
+    }
+
+    /// What is told of generated packets that a DPU's ENIs cannot send so.
+    fn misfit(&self, service: &Service) -> Option<String> {
+        match self.input {
+            Some(_) => None,
+            None => Tunnels::warning(service),
         }
     }
 

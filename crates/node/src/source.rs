@@ -200,10 +200,11 @@ impl Source {
     /// # Errors
     /// The traffic's configuration is wrong.
     pub fn generator(config: &TrafficConfig, service: &Service) -> Result<Self, TrafficError> {
-        let generator = Generator::new(config, service.seed)?;
         if let Some(tunnels) = Tunnels::of(service) {
+            let generator = Generator::new(&tunnels.fit(config), service.seed)?;
             return Ok(Self::new(TunnelFeed::new(generator, tunnels)));
         }
+        let generator = Generator::new(config, service.seed)?;
         Ok(Self::new(GeneratorFeed {
             generator,
             ingress: Ingress::of(service),

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use twinpath_control::report::units;
 use twinpath_control::service::{Fault, PortDriver, Service, ServiceError};
+use twinpath_node::source::Tunnels;
 use twinpath_node::wiring::{self, BuildError, MemoryPart};
 
 /// Refuses a service that cannot be built, or whose sizes this machine has no memory for: with all
@@ -76,6 +77,12 @@ pub fn absent_devices(service: &Service) -> Vec<Fault> {
         service.wrong_at(&["split", "servers"], message)
     });
     ports.chain(servers).collect()
+}
+
+/// Generated packets that no ENI of a DPU can send, or not as they are described.
+pub fn unsent_traffic(service: &Service) -> Option<Fault> {
+    let message = Tunnels::warning(service)?;
+    Some(service.wrong_at(&["traffic"], message))
 }
 
 /// What all parts take.

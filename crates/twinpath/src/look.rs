@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use twinpath_classify::Prefix;
 use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::look::{Look, LookResult, Part, Query};
 use twinpath_control::operator::{Answer, Request, ask};
@@ -33,7 +34,7 @@ pub struct Service {
 #[derive(clap::Args)]
 pub struct Ends {
     /// Only those with this address at either end
-    #[arg(long)]
+    #[arg(long, value_parser = address)]
     pub address: Option<IpAddr>,
     /// Only those with this port at either end
     #[arg(long, value_name = "PORT")]
@@ -87,6 +88,16 @@ impl Service {
             false => Outcome::Good,
         })
     }
+}
+
+/// An address; of a network it is told where those go.
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| match text.parse::<Prefix>() {
+        Ok(_) => format!(
+            "it is a network: expected an address; `flows` takes networks as --flow \"any {text} *\""
+        ),
+        Err(_) => "expected an address, such as 10.0.0.1".into(),
+    })
 }
 
 /// Asks a service.

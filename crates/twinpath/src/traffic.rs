@@ -37,8 +37,8 @@ pub struct Description {
 
 /// The traffic of a service file, with the service's seed and ports.
 pub fn load_service(path: &Path) -> Result<Description, CommandError> {
-    let mut service = Service::load(path)?;
-    let traffic = service.traffic.take();
+    let service = Service::load(path)?;
+    let traffic = service.traffic.clone();
     Ok(Description {
         config: traffic.ok_or(NoTraffic::NotDescribed(path.into()))?,
         seed: service.seed,

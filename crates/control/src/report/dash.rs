@@ -1,7 +1,7 @@
 //! A DPU's counters, as the report has them.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a DPU did with packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,10 +207,16 @@ impl Dash {
     pub fn add(&mut self, other: &Self) {
         self.flows += other.flows;
         add_drops(&mut self.drops, &other.drops);
+        let names = self.enis.iter().enumerate();
+        let mut places: HashMap<String, usize> =
+            names.map(|(at, own)| (own.eni.clone(), at)).collect();
         for more in &other.enis {
-            match self.enis.iter_mut().find(|own| own.eni == more.eni) {
+            match places.get(&more.eni).and_then(|at| self.enis.get_mut(*at)) {
                 Some(own) => own.add(more),
-                None => self.enis.push(more.clone()),
+                None => {
+                    places.insert(more.eni.clone(), self.enis.len());
+                    self.enis.push(more.clone());
+                }
             }
         }
     }
@@ -259,6 +265,27 @@ mod tests {
         let totals = dash.totals();
         for (name, count) in [("flows", 9), ("flow_hits", 6), ("dropped", 8)] {
             assert_eq!(totals.get(name), Some(&count), "{name}");
+        }
+    }
+
+    #[test]
+    fn parts_of_many_enis_are_added_by_name() {
+        let part = |numbers: std::ops::Range<u64>| Dash {
+            enis: numbers
+                .map(|number| EniFigures {
+                    eni: format!("eni{number}"),
+                    flows: number,
+                    ..EniFigures::default()
+                })
+                .collect(),
+            ..Dash::default()
+        };
+        let mut all = part(0..40_000);
+        all.add(&part(20_000..60_000));
+        assert_eq!(all.enis.len(), 60_000);
+        for (number, flows) in [(7, 7), (20_000, 40_000), (59_999, 59_999)] {
+            let eni = &all.enis[number];
+            assert_eq!((&*eni.eni, eni.flows), (&*format!("eni{number}"), flows));
         }
     }
 

@@ -435,12 +435,19 @@ fn dash(dash: &Dash) -> Vec<String> {
             reason,
         ] = cells;
         let row = format!(
-            "  {eni:<16}{out:>11}{out_left:>11}{back:>11}{back_left:>11}{flows:>9}{resimulated:>9}{dropped:>9}  {reason}"
+            "  {eni:<16}{out:>11}{out_left:>11}{back:>11}{back_left:>11}{flows:>9}{resimulated:>13}{dropped:>9}  {reason}"
         );
         row.trim_end().to_owned()
     };
     let head = [
-        "outbound", "left", "inbound", "left", "opened", "rejudged", "dropped", "most for",
+        "outbound",
+        "left",
+        "inbound",
+        "left",
+        "opened",
+        "resimulated",
+        "dropped",
+        "most for",
     ];
     let mut lines = vec![
         line(

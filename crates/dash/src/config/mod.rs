@@ -14,6 +14,7 @@ mod adopt;
 mod configuration;
 mod costs;
 mod each;
+mod exchange;
 mod interned;
 mod obstacle;
 mod shared_map;
@@ -22,6 +23,9 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod touched;
+#[cfg(test)]
+mod version_tests;
+mod warnings;
 
 pub use configuration::Configuration;
 pub use costs::{Cost, Costs};
@@ -33,3 +37,4 @@ pub use tables::{
     Stages, VnetTable,
 };
 pub use touched::Touched;
+pub use warnings::Warning;

@@ -36,6 +36,11 @@ pub enum Why {
     NoBlock,
     /// It has a block that would be gone.
     BlockGone,
+    /// There are as many ENIs as may be; the object keeps itself, until one of them goes.
+    NoRoom {
+        /// How many there may be.
+        most: usize,
+    },
 }
 
 impl Obstacle {
@@ -43,6 +48,24 @@ impl Obstacle {
     #[must_use]
     pub const fn refuses(&self) -> bool {
         !matches!(self.why, Why::Missing | Why::Leaving)
+    }
+
+    /// What the object is kept by, as it is told.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self.why {
+            Why::NoRoom { .. } => "the number of ENIs".into(),
+            _ => self.by.to_string(),
+        }
+    }
+
+    /// An ENI is one too many.
+    pub(super) fn no_room(id: &EniId, most: usize) -> Self {
+        Self {
+            field: "key",
+            by: Key::Eni(id.clone()),
+            why: Why::NoRoom { most },
+        }
     }
 
     /// Another ENI has the MAC address.
@@ -54,13 +77,14 @@ impl Obstacle {
         }
     }
 
-    /// Whether the other has what the object is to have: when both change together each may get its own.
+    /// Whether the two may come to be together when both change at once: the other has what the object
+    /// is to have, or is of the IP version that the object no longer has.
     #[must_use]
     pub(super) const fn is_taken(&self) -> bool {
         match self.why {
-            Why::MacAddress | Why::Block | Why::NoBlock | Why::BlockGone => true,
+            Why::MacAddress | Why::Block | Why::NoBlock | Why::BlockGone | Why::Version => true,
             Why::Ports => matches!(self.by, Key::NatPool(_)),
-            Why::Missing | Why::Leaving | Why::Version => false,
+            Why::Missing | Why::Leaving | Why::NoRoom { .. } => false,
         }
     }
 }
@@ -77,117 +101,199 @@ impl fmt::Display for Obstacle {
             Why::Block => write!(f, "{field}: {by} has the same block"),
             Why::NoBlock => write!(f, "{field}: {by} has no such block"),
             Why::BlockGone => write!(f, "{field}: {by} has a block that would be gone"),
+            Why::NoRoom { most } => write!(
+                f,
+                "{field}: no more than {} ENIs are served: waits until one is deleted",
+                grouped(*most)
+            ),
         }
     }
 }
 
+/// A number with commas between thousands.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// What an object cannot be together with.
+type Conflicts<'c> = Box<dyn Iterator<Item = Obstacle> + 'c>;
+
+fn several<'c>(conflicts: impl IntoIterator<Item = Obstacle, IntoIter: 'c>) -> Conflicts<'c> {
+    Box::new(conflicts.into_iter())
+}
+
 impl Configuration {
-    /// The first object that an object cannot be together with.
-    pub(super) fn conflict(&self, object: &Object) -> Option<Obstacle> {
+    /// The objects that an object cannot be together with. Objects in force agree with each other: so one
+    /// that keeps its version there is not compared with them again.
+    pub(super) fn conflicts<'c>(&'c self, object: &'c Object, in_force: &Self) -> Conflicts<'c> {
         match object {
-            Object::AclRule(key, rule) => self.rule_of_other_version(key, rule),
-            Object::AclGroup(id, group) => self.group_in_use_otherwise(id, group.ip_version),
+            Object::AclRule(key, rule) => several(self.rule_of_other_version(key, rule)),
+            Object::AclGroup(id, group) if in_force.acl_version(id) != Some(group.ip_version) => {
+                several(self.group_in_use_otherwise(id, group.ip_version))
+            }
             Object::AclIn(_, binding) | Object::AclOut(_, binding) => {
-                self.binding_of_other_version(binding)
+                several(self.binding_of_other_version(binding))
             }
-            Object::PrefixTag(name, tag) => self.tag_in_use_otherwise(name, tag.ip_version),
-            Object::MeterRule(key, rule) => self.meter_rule_of_other_version(key, rule),
-            Object::MeterPolicy(id, policy) => self.policy_in_use_otherwise(id, policy.ip_version),
-            Object::Eni(_, eni) => self.eni_with_other_policy(eni),
-            Object::PortMapRange(key, _) => self.overlapping_range(key),
-            Object::NatPool(id, pool) => self.pool_in_use_otherwise(id, pool),
-            Object::EniNat(eni, nat) => self.block_of_another(eni, nat),
-            _ => None,
+            Object::PrefixTag(name, tag) if in_force.tag_version(name) != Some(tag.ip_version) => {
+                several(self.tag_in_use_otherwise(name, tag.ip_version))
+            }
+            Object::MeterRule(key, rule) => several(self.meter_rule_of_other_version(key, rule)),
+            Object::MeterPolicy(id, policy)
+                if in_force.meter_version(id) != Some(policy.ip_version) =>
+            {
+                several(self.policy_in_use_otherwise(id, policy.ip_version))
+            }
+            Object::Eni(_, eni) => several(self.eni_with_other_policy(eni)),
+            Object::PortMapRange(key, _) => several(self.overlapping_range(key)),
+            Object::NatPool(id, pool) => several(self.pool_in_use_otherwise(id, pool)),
+            Object::EniNat(eni, nat) => several(self.block_of_another(eni, nat)),
+            _ => several(None),
         }
     }
 
-    /// An ENI with the same MAC address, looked for among all: [`Store`](super::Store) knows who has one
-    /// as long as only one has.
-    pub(super) fn mac_of_another(&self, object: &Object) -> Option<Obstacle> {
-        let Object::Eni(id, eni) = object else {
-            return None;
-        };
-        let has_it = |other: &EniTable| other.eni.mac_address == eni.mac_address;
-        let mut enis = self.enis.iter();
-        let (other, _) = enis.find(|(other, table)| *other != id && has_it(table))?;
-        Some(Obstacle::same_mac(other))
-    }
-
-    fn rule_of_other_version(&self, key: &AclRuleKey, rule: &AclRule) -> Option<Obstacle> {
-        let version = self.acl_groups.get(&key.group)?.group.ip_version;
-        let prefixes = [("src_addr", &rule.src_addr), ("dst_addr", &rule.dst_addr)];
-        for (field, list) in prefixes {
-            if list.of_version(version) != list.len() {
-                return Some(other_version(field, Key::AclGroup(key.group.clone())));
-            }
-        }
-        let tags = [("src_tag", &rule.src_tag), ("dst_tag", &rule.dst_tag)];
-        let mut tags = tags
-            .into_iter()
-            .flat_map(|(field, tags)| tags.iter().map(move |tag| (field, tag)));
-        let (field, tag) = tags.find(|(_, tag)| self.tag_version(tag) != Some(version))?;
-        Some(other_version(field, Key::PrefixTag(tag.clone())))
+    fn acl_version(&self, id: &AclGroupId) -> Option<IpVersion> {
+        self.acl_groups.get(id).map(|table| table.group.ip_version)
     }
 
     fn tag_version(&self, tag: &TagName) -> Option<IpVersion> {
         self.tags.get(tag).map(|tag| tag.ip_version)
     }
 
-    /// Rules or stages for which a group's new version would be wrong.
-    fn group_in_use_otherwise(&self, id: &AclGroupId, version: IpVersion) -> Option<Obstacle> {
-        let known = self.acl_groups.get(id)?;
-        if known.group.ip_version == version {
-            return None;
-        }
-        if let Some(rule) = known.rules.keys().next() {
-            let (group, rule) = (id.clone(), rule.clone());
-            let key = Key::AclRule(AclRuleKey { group, rule });
-            return Some(other_version("ip_version", key));
-        }
-        self.stage_with(id)
-            .map(|key| other_version("ip_version", key))
+    fn meter_version(&self, id: &MeterPolicyId) -> Option<IpVersion> {
+        let table = self.meter_policies.get(id)?;
+        Some(table.policy.ip_version)
     }
 
-    /// A stage that asks a group.
-    fn stage_with(&self, id: &AclGroupId) -> Option<Key> {
-        let asks = |binding: &AclBinding| [&binding.v4, &binding.v6].contains(&&Some(id.clone()));
-        self.enis.iter().find_map(|(eni, table)| {
-            let of = |stages: &[AclBinding]| stages.iter().position(asks);
-            let (inbound, outbound) = (of(&table.acl_in), of(&table.acl_out));
-            let stage = AclStage::new(inbound.or(outbound)? as u8 + 1)?;
-            let eni = eni.clone();
-            let key = AclStageKey { eni, stage };
-            Some(match inbound {
-                Some(_) => Key::AclIn(key),
-                None => Key::AclOut(key),
+    /// The group, or tags, of another version than the rule; one without addresses and tags has none.
+    fn rule_of_other_version<'c>(
+        &'c self,
+        key: &'c AclRuleKey,
+        rule: &'c AclRule,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
+        let version = self.acl_version(&key.group);
+        let field = version.and_then(|version| field_of_other_version(rule, version));
+        let group = field.map(|field| other_version(field, Key::AclGroup(key.group.clone())));
+        let tags = rule.tags_by_field();
+        let tags = tags.filter(move |(_, tag)| self.tag_version(tag) != version);
+        let tags = tags.map(|(field, tag)| other_version(field, Key::PrefixTag(tag.clone())));
+        group.into_iter().chain(tags)
+    }
+
+    /// Rules and stages for which a group's new version would be wrong.
+    fn group_in_use_otherwise<'c>(
+        &'c self,
+        id: &'c AclGroupId,
+        version: IpVersion,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
+        let known = self.acl_groups.get(id).into_iter();
+        let rules = known.flat_map(|table| table.rules.iter());
+        let rules = rules.filter(move |(_, rule)| {
+            field_of_other_version(rule, version).is_some()
+                || self.tags_of_other_version(rule, version).next().is_some()
+        });
+        let rules = rules.map(|(rule, _)| {
+            let (group, rule) = (id.clone(), rule.clone());
+            Key::AclRule(AclRuleKey { group, rule })
+        });
+        let keys = rules.chain(self.stages_that_ask(id, version));
+        keys.map(|key| other_version("ip_version", key))
+    }
+
+    fn tags_of_other_version<'c>(
+        &'c self,
+        rule: &'c AclRule,
+        version: IpVersion,
+    ) -> impl Iterator<Item = &'c TagName> {
+        rule.tags()
+            .filter(move |tag| self.tag_version(tag) != Some(version))
+    }
+
+    /// The tags that keep a rule from being of its group's version; `None` if its addresses do, too.
+    pub(super) fn tags_in_the_way(&self, key: &AclRuleKey) -> Option<Vec<Key>> {
+        let table = self.acl_groups.get(&key.group)?;
+        let version = table.group.ip_version;
+        let rule = table.rules.get(&key.rule)?;
+        let tags = self.tags_of_other_version(rule, version);
+        let tags = tags.map(|tag| Key::PrefixTag(tag.clone()));
+        let is_of_version = field_of_other_version(rule, version).is_none();
+        is_of_version.then(|| tags.collect())
+    }
+
+    /// Whether a tag and a group are of one version.
+    pub(super) fn tag_is_of_group(&self, tag: &TagName, group: &AclGroupId) -> bool {
+        self.tag_version(tag) == self.acl_version(group)
+    }
+
+    /// The tags of a rule.
+    pub(super) fn tags_of_rule(&self, key: &AclRuleKey) -> Vec<Key> {
+        let table = self.acl_groups.get(&key.group);
+        let rule = table.and_then(|table| table.rules.get(&key.rule));
+        let tags = rule.into_iter().flat_map(|rule| rule.tags());
+        tags.map(|tag| Key::PrefixTag(tag.clone())).collect()
+    }
+
+    /// Stages that ask a group about packets of another version than this.
+    fn stages_that_ask<'c>(
+        &'c self,
+        id: &'c AclGroupId,
+        version: IpVersion,
+    ) -> impl Iterator<Item = Key> + 'c {
+        let known = self.acl_groups.contains(id);
+        let enis = self.enis.iter().filter(move |_| known);
+        enis.flat_map(move |(eni, table)| {
+            let asks = move |binding: &AclBinding| binding.group(version.other()) == Some(id);
+            AclStage::all().flat_map(move |stage| {
+                let key = || AclStageKey {
+                    eni: eni.clone(),
+                    stage,
+                };
+                let inbound = asks(&table.acl_in[stage.index()]).then(|| Key::AclIn(key()));
+                let outbound = asks(&table.acl_out[stage.index()]).then(|| Key::AclOut(key()));
+                inbound.into_iter().chain(outbound)
             })
         })
     }
 
-    fn binding_of_other_version(&self, binding: &AclBinding) -> Option<Obstacle> {
+    fn binding_of_other_version<'c>(
+        &'c self,
+        binding: &'c AclBinding,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
         let fields = [
             ("v4_acl_group_id", IpVersion::V4),
             ("v6_acl_group_id", IpVersion::V6),
         ];
-        fields.into_iter().find_map(|(field, version)| {
+        fields.into_iter().filter_map(|(field, version)| {
             let id = binding.group(version)?;
-            let group = self.acl_groups.get(id)?;
-            (group.group.ip_version != version)
-                .then(|| other_version(field, Key::AclGroup(id.clone())))
+            let wrong = self.acl_version(id)? != version;
+            wrong.then(|| other_version(field, Key::AclGroup(id.clone())))
         })
     }
 
-    /// A rule for which a tag's new version would be wrong.
-    fn tag_in_use_otherwise(&self, name: &TagName, version: IpVersion) -> Option<Obstacle> {
-        if self.tag_version(name)? == version {
-            return None;
-        }
-        self.acl_groups.iter().find_map(|(group, table)| {
-            let mut rules = table.rules.iter();
-            let (rule, _) = rules.find(|(_, rule)| rule.tags().any(|tag| tag == name))?;
+    /// Rules for which a tag's new version would be wrong.
+    fn tag_in_use_otherwise<'c>(
+        &'c self,
+        name: &'c TagName,
+        version: IpVersion,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
+        let known = self.tags.contains(name);
+        let groups = self.acl_groups.iter();
+        let groups = groups.filter(move |(_, table)| known && table.group.ip_version != version);
+        let rules = groups.flat_map(|(group, table)| {
+            let rules = table.rules.iter();
+            rules.map(move |(rule, value)| (group, rule, value))
+        });
+        let rules = rules.filter(move |(_, _, rule)| rule.tags().any(|tag| tag == name));
+        rules.map(|(group, rule, _)| {
             let (group, rule) = (group.clone(), rule.clone());
-            let key = Key::AclRule(AclRuleKey { group, rule });
-            Some(other_version("ip_version", key))
+            other_version("ip_version", Key::AclRule(AclRuleKey { group, rule }))
         })
     }
 
@@ -196,81 +302,90 @@ impl Configuration {
         key: &MeterRuleKey,
         rule: &MeterRule,
     ) -> Option<Obstacle> {
-        let version = self.meter_policies.get(&key.policy)?.policy.ip_version;
-        let wrong = IpVersion::of(rule.prefix.network()) != version;
+        let wrong = rule.version() != self.meter_version(&key.policy)?;
         wrong.then(|| other_version("ip_prefix", Key::MeterPolicy(key.policy.clone())))
     }
 
-    /// Rules or ENIs for which a policy's new version would be wrong.
-    fn policy_in_use_otherwise(&self, id: &MeterPolicyId, version: IpVersion) -> Option<Obstacle> {
-        let known = self.meter_policies.get(id)?;
-        if known.policy.ip_version == version {
-            return None;
-        }
-        if let Some(&rule) = known.rules.keys().next() {
+    /// Rules and ENIs for which a policy's new version would be wrong.
+    fn policy_in_use_otherwise<'c>(
+        &'c self,
+        id: &'c MeterPolicyId,
+        version: IpVersion,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
+        let known = self.meter_policies.get(id);
+        let rules = known.into_iter().flat_map(|table| table.rules.iter());
+        let rules = rules.filter(move |(_, rule)| rule.version() != version);
+        let rules = rules.map(|(&rule, _)| {
             let policy = id.clone();
-            let key = Key::MeterRule(MeterRuleKey { policy, rule });
-            return Some(other_version("ip_version", key));
-        }
-        let mut enis = self.enis.iter();
-        let (eni, _) = enis.find(|(_, table)| {
-            let eni = &table.eni;
-            [&eni.v4_meter_policy, &eni.v6_meter_policy].contains(&&Some(id.clone()))
-        })?;
-        Some(other_version("ip_version", Key::Eni(eni.clone())))
+            Key::MeterRule(MeterRuleKey { policy, rule })
+        });
+        let enis = self.enis.iter().filter(move |_| known.is_some());
+        let enis =
+            enis.filter(move |(_, table)| table.eni.meter_policy(version.other()) == Some(id));
+        let keys = rules.chain(enis.map(|(eni, _)| Key::Eni(eni.clone())));
+        keys.map(|key| other_version("ip_version", key))
     }
 
-    fn eni_with_other_policy(&self, eni: &Eni) -> Option<Obstacle> {
+    fn eni_with_other_policy<'c>(&'c self, eni: &'c Eni) -> impl Iterator<Item = Obstacle> + 'c {
         let fields = [
             ("v4_meter_policy_id", IpVersion::V4),
             ("v6_meter_policy_id", IpVersion::V6),
         ];
-        fields.into_iter().find_map(|(field, version)| {
+        fields.into_iter().filter_map(|(field, version)| {
             let id = eni.meter_policy(version)?;
-            let policy = self.meter_policies.get(id)?;
-            (policy.policy.ip_version != version)
-                .then(|| other_version(field, Key::MeterPolicy(id.clone())))
+            let wrong = self.meter_version(id)? != version;
+            wrong.then(|| other_version(field, Key::MeterPolicy(id.clone())))
         })
     }
 
-    /// A pool with the same endpoints, or an ENI whose block would be no more.
-    fn pool_in_use_otherwise(&self, id: &NatPoolId, pool: &NatPool) -> Option<Obstacle> {
-        let mut pools = self.nat_pools.iter();
-        if let Some((other, _)) = pools.find(|(other, own)| *other != id && own.overlaps(pool)) {
-            return Some(Obstacle {
-                field: "addresses",
-                by: Key::NatPool(other.clone()),
-                why: Why::Ports,
-            });
-        }
-        let is_beyond = |nat: &EniNat| nat.pool == *id && u64::from(nat.block) >= pool.blocks();
-        let mut enis = self.enis.iter();
-        let (eni, _) = enis.find(|(_, table)| table.nat.as_ref().is_some_and(is_beyond))?;
-        Some(Obstacle {
+    /// Pools with the same endpoints, and ENIs whose blocks would be no more.
+    fn pool_in_use_otherwise<'c>(
+        &'c self,
+        id: &'c NatPoolId,
+        pool: &'c NatPool,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
+        let pools = self.nat_pools.iter();
+        let pools = pools.filter(move |(other, own)| *other != id && own.overlaps(pool));
+        let pools = pools.map(|(other, _)| Obstacle {
+            field: "addresses",
+            by: Key::NatPool(other.clone()),
+            why: Why::Ports,
+        });
+        let known = self.nat_pools.contains(id);
+        let is_beyond =
+            move |nat: &EniNat| nat.pool == *id && u64::from(nat.block) >= pool.blocks();
+        let enis = self.enis.iter().filter(move |_| known);
+        let enis = enis.filter(move |(_, table)| table.nat.as_ref().is_some_and(is_beyond));
+        let enis = enis.map(|(eni, _)| Obstacle {
             field: "block_size",
             by: Key::EniNat(eni.clone()),
             why: Why::BlockGone,
-        })
+        });
+        pools.chain(enis)
     }
 
-    /// The pool, if it has no such block, or an ENI that has it.
-    fn block_of_another(&self, id: &EniId, nat: &EniNat) -> Option<Obstacle> {
-        let pool = self.nat_pools.get(&nat.pool)?;
-        if u64::from(nat.block) >= pool.blocks() {
-            return Some(Obstacle {
-                field: "block",
-                by: Key::NatPool(nat.pool.clone()),
-                why: Why::NoBlock,
-            });
-        }
-        let mut enis = self.enis.iter();
-        let (other, _) =
-            enis.find(|(other, table)| *other != id && table.nat.as_ref() == Some(nat))?;
-        Some(Obstacle {
+    /// The pool, if it has no such block, and ENIs that have it.
+    fn block_of_another<'c>(
+        &'c self,
+        id: &'c EniId,
+        nat: &'c EniNat,
+    ) -> impl Iterator<Item = Obstacle> + 'c {
+        let pool = self.nat_pools.get(&nat.pool);
+        let pool = pool.filter(|pool| u64::from(nat.block) >= pool.blocks());
+        let pool = pool.map(|_| Obstacle {
+            field: "block",
+            by: Key::NatPool(nat.pool.clone()),
+            why: Why::NoBlock,
+        });
+        let has_it = move |table: &EniTable| table.nat.as_ref() == Some(nat);
+        let enis = self.enis.iter();
+        let enis = enis.filter(move |(other, table)| *other != id && has_it(table));
+        let enis = enis.map(|(other, _)| Obstacle {
             field: "block",
             by: Key::EniNat(other.clone()),
             why: Why::Block,
-        })
+        });
+        pool.into_iter().chain(enis)
     }
 
     fn overlapping_range(&self, key: &PortMapRangeKey) -> Option<Obstacle> {
@@ -286,6 +401,14 @@ impl Configuration {
             why: Why::Ports,
         })
     }
+}
+
+/// The field of a rule with addresses of another version.
+fn field_of_other_version(rule: &AclRule, version: IpVersion) -> Option<&'static str> {
+    let fields = [("src_addr", &rule.src_addr), ("dst_addr", &rule.dst_addr)];
+    let mut fields = fields.into_iter();
+    let wrong = fields.find(|(_, list)| list.of_version(version) != list.len());
+    wrong.map(|(field, _)| field)
 }
 
 const fn other_version(field: &'static str, by: Key) -> Obstacle {

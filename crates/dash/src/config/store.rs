@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
+use super::exchange::{Blocked, Exchange};
 use super::obstacle::{Obstacle, Why};
 use super::shared_map::SharedMap;
 use super::tables::AclTable;
@@ -38,6 +39,24 @@ pub struct Waiting {
     pub origin: Origin,
     /// What keeps it from being in force.
     pub obstacle: Obstacle,
+    /// What else keeps it: an object that would have to change together with it, and may not yet.
+    pub(super) with: Option<Key>,
+}
+
+impl Waiting {
+    /// The objects with which it is tried again: beside the one that keeps it, for a rule whose tag is not
+    /// of its group's version, the group, and what would have to change together with it.
+    pub(super) fn kept_by(&self) -> impl Iterator<Item = Key> + use<> {
+        let by = &self.obstacle.by;
+        let group = match (&self.object, by) {
+            (Object::AclRule(rule, _), Key::PrefixTag(_)) => {
+                Some(Key::AclGroup(rule.group.clone()))
+            }
+            _ => None,
+        };
+        let all = std::iter::once(by.clone()).chain(group);
+        all.chain(self.with.clone())
+    }
 }
 
 /// How much a [`Store`] keeps.
@@ -45,11 +64,16 @@ pub struct Waiting {
 pub struct Limits {
     /// Objects that wait; what would be one more is dropped, and counted.
     pub waiting: usize,
+    /// ENIs in force; what would be one more is refused, and tried again when one goes.
+    pub enis: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { waiting: 1 << 20 }
+        Self {
+            waiting: 1 << 20,
+            enis: MAX_ENIS,
+        }
     }
 }
 
@@ -91,6 +115,11 @@ pub struct Store {
     /// Which objects wait because of one.
     kept_by: SharedMap<Key, SharedMap<Key, ()>>,
     leaving: SharedMap<Key, Origin>,
+    /// Objects that wait for what another has: both may change together, which is tried when all of a
+    /// batch is read.
+    to_exchange: Vec<Key>,
+    /// ENIs that wait until another goes.
+    without_room: SharedMap<Key, ()>,
     macs: HashMap<MacAddress, EniId>,
     limits: Limits,
     absent: usize,
@@ -139,16 +168,28 @@ impl Store {
         ]
     }
 
-    /// Some of the objects that refer to one, at most so many. Looks at everything.
+    /// Some of the objects that refer to each of these, at most so many. Looks at everything once.
     #[must_use]
-    pub fn referring(&self, to: &Key, most: usize) -> Vec<Key> {
-        let mut found = Vec::new();
+    pub fn referring<'k>(
+        &self,
+        to: impl IntoIterator<Item = &'k Key>,
+        most: usize,
+    ) -> HashMap<Key, Vec<Key>> {
+        let to = to.into_iter().map(|key| (key.clone(), Vec::new()));
+        let mut found: HashMap<Key, Vec<Key>> = to.collect();
+        if found.is_empty() {
+            return found;
+        }
         self.configuration.for_each(&mut |object| {
-            let mut refers = false;
-            object.references(&mut |_, key| refers |= key == *to);
-            if refers && found.len() < most {
-                found.push(object.key());
-            }
+            object.references(&mut |_, to| {
+                let Some(referring) = found.get_mut(&to) else {
+                    return;
+                };
+                let key = object.key();
+                if referring.len() < most && referring.last() != Some(&key) {
+                    referring.push(key);
+                }
+            });
         });
         found
     }
@@ -167,6 +208,7 @@ impl Store {
             }
         }
         self.set_all(&mut row);
+        self.exchange_all();
         self.publish()
     }
 
@@ -216,8 +258,8 @@ impl Store {
     fn settle(&mut self, mut work: Vec<Key>) {
         while let Some(key) = work.pop() {
             for kept in self.kept_by.remove(&key).unwrap_or_default().keys() {
-                if let Some(waiting) = self.waiting.remove(kept) {
-                    let Waiting { object, origin, .. } = Arc::unwrap_or_clone(waiting);
+                if let Some(waiting) = self.stop_waiting(kept) {
+                    let Waiting { object, origin, .. } = waiting;
                     self.admit(object, origin, &mut work);
                 }
             }
@@ -229,33 +271,65 @@ impl Store {
         let Some(obstacle) = self.obstacle(&object) else {
             return self.put(object, work);
         };
-        let (key, is_taken) = (object.key(), obstacle.is_taken());
+        if obstacle.is_taken() {
+            self.to_exchange.push(object.key());
+        }
         self.wait(Waiting {
             object,
             origin,
             obstacle,
+            with: None,
         });
-        if is_taken && self.may_exchange(&key) {
-            self.exchange(&key, work);
+    }
+
+    /// Puts objects in force that can only be together, until nothing follows.
+    fn exchange_all(&mut self) {
+        while let Some(key) = self.to_exchange.pop() {
+            if self.may_exchange(&key) {
+                let mut work = Vec::new();
+                self.exchange(&key, &mut work);
+                self.settle(work);
+            }
         }
     }
 
     /// Whether an object waits for another to let go of something, that one for the next, and so on
     /// until one has been met before.
     fn may_exchange(&self, first: &Key) -> bool {
-        let (mut met, mut at) = (HashSet::new(), first);
-        while met.insert(at) {
-            match self.waiting.get(at) {
-                Some(waiting) if waiting.obstacle.is_taken() => at = &waiting.obstacle.by,
-                _ => return false,
+        let (mut met, mut ahead) = (HashSet::new(), vec![first.clone()]);
+        while let Some(key) = ahead.pop() {
+            ahead.extend(self.next_to_exchange(&key));
+            if !met.insert(key) {
+                return true;
             }
         }
-        true
+        false
+    }
+
+    /// What an object waits for that may let go of something. Around a rule that stays as it is, its
+    /// group and its tags change.
+    fn next_to_exchange(&self, key: &Key) -> Vec<Key> {
+        let Some(waiting) = self.exchangeable(key) else {
+            return Vec::new();
+        };
+        let around = |by: Key| match (key, by) {
+            (_, by) if self.exchangeable(&by).is_some() => vec![by],
+            (Key::PrefixTag(_), Key::AclRule(rule)) => vec![Key::AclGroup(rule.group)],
+            (Key::AclGroup(_), Key::AclRule(rule)) => self.configuration.tags_of_rule(&rule),
+            _ => Vec::new(),
+        };
+        waiting.kept_by().flat_map(around).collect()
+    }
+
+    /// An object that waits for what another has.
+    pub(super) fn exchangeable(&self, key: &Key) -> Option<&Waiting> {
+        self.waiting_for(key)
+            .filter(|waiting| waiting.obstacle.is_taken())
     }
 
     /// Puts objects in force together that wait for what others of them have.
     fn exchange(&mut self, last: &Key, work: &mut Vec<Key>) {
-        match self.exchanging(last) {
+        match Exchange::of(self, last) {
             Ok(keys) => {
                 for key in keys {
                     if let Some(waiting) = self.stop_waiting(&key) {
@@ -263,55 +337,38 @@ impl Store {
                     }
                 }
             }
-            // Nothing but this keeps it, and those that wait for it.
-            Err(Some(waiting)) => {
-                self.stop_waiting(&waiting.object.key());
-                self.wait(*waiting);
+            Err(blocked) => {
+                let Blocked { waiting, until } = *blocked;
+                // Nothing but this keeps it, and those that wait for it.
+                if let Some(waiting) = waiting {
+                    self.stop_waiting(&waiting.object.key());
+                    self.wait(waiting);
+                }
+                if let Some(until) = until {
+                    self.wait_with(last, until);
+                }
             }
-            Err(None) => {}
         }
     }
 
-    /// The objects that have to change together so that one of them may: all that have what another
-    /// is to have. They are judged by what would be in force then. Else one of them that may not, with
-    /// what would keep it, unless that is one of the others.
-    fn exchanging(&self, last: &Key) -> Result<Vec<Key>, Option<Box<Waiting>>> {
-        let mut then = self.clone();
-        let mut keys = vec![last.clone()];
-        let mut judged = 0;
-        while let Some(key) = keys.get(judged) {
-            let Some(waiting) = self.waiting.get(key) else {
-                return Err(None);
-            };
-            let object = &waiting.object;
-            let obstacle = self.unusable_reference(object).or_else(|| {
-                then.put(object.clone(), &mut Vec::new());
-                let then = &then.configuration;
-                then.conflict(object)
-                    .or_else(|| then.mac_of_another(object))
-            });
-            let Some(obstacle) = obstacle else {
-                judged += 1;
-                continue;
-            };
-            if keys.contains(&obstacle.by) {
-                return Err(None);
-            }
-            match self.waiting.get(&obstacle.by) {
-                Some(other) if obstacle.is_taken() && other.obstacle.is_taken() => {
-                    then.put(other.object.clone(), &mut Vec::new());
-                    keys.push(obstacle.by);
-                }
-                _ => {
-                    let waiting = Waiting::clone(waiting);
-                    return Err(Some(Box::new(Waiting {
-                        obstacle,
-                        ..waiting
-                    })));
-                }
-            }
+    /// Has an object tried again when one comes, changes or goes that would have to change with it.
+    fn wait_with(&mut self, key: &Key, with: Key) {
+        if *key != with
+            && let Some(mut waiting) = self.stop_waiting(key)
+        {
+            waiting.with = Some(with);
+            self.wait(waiting);
         }
-        Ok(keys)
+    }
+
+    pub(super) const fn in_force(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// An object that was asked for and is not in force, or not in this version.
+    #[must_use]
+    pub fn waiting_for(&self, key: &Key) -> Option<&Waiting> {
+        self.waiting.get(key).map(|waiting| &**waiting)
     }
 
     fn wait(&mut self, waiting: Waiting) {
@@ -319,14 +376,19 @@ impl Store {
             self.dropped += 1;
             return;
         }
-        let (key, by) = (waiting.object.key(), &waiting.obstacle.by);
-        match self.kept_by.get_mut(by) {
-            Some(kept) => {
-                kept.insert(key.clone(), ());
-            }
-            None => {
-                let kept = SharedMap::from_iter([(key.clone(), ())]);
-                self.kept_by.insert(by.clone(), kept);
+        let key = waiting.object.key();
+        if matches!(waiting.obstacle.why, Why::NoRoom { .. }) {
+            self.without_room.insert(key.clone(), ());
+        }
+        for by in waiting.kept_by() {
+            match self.kept_by.get_mut(&by) {
+                Some(kept) => {
+                    kept.insert(key.clone(), ());
+                }
+                None => {
+                    let kept = SharedMap::from_iter([(key.clone(), ())]);
+                    self.kept_by.insert(by, kept);
+                }
             }
         }
         self.waiting.insert(key, Arc::new(waiting));
@@ -335,11 +397,13 @@ impl Store {
     /// Forgets a version that waits; the one that did.
     fn stop_waiting(&mut self, key: &Key) -> Option<Waiting> {
         let waiting = Arc::unwrap_or_clone(self.waiting.remove(key)?);
-        let by = &waiting.obstacle.by;
-        if let Some(kept) = self.kept_by.get_mut(by) {
-            kept.remove(key);
-            if kept.is_empty() {
-                self.kept_by.remove(by);
+        self.without_room.remove(key);
+        for by in waiting.kept_by() {
+            if let Some(kept) = self.kept_by.get_mut(&by) {
+                kept.remove(key);
+                if kept.is_empty() {
+                    self.kept_by.remove(&by);
+                }
             }
         }
         Some(waiting)
@@ -347,13 +411,25 @@ impl Store {
 
     /// The first thing that keeps an object from being in force.
     fn obstacle(&self, object: &Object) -> Option<Obstacle> {
+        let now = &self.configuration;
         self.unusable_reference(object)
-            .or_else(|| self.configuration.conflict(object))
+            .or_else(|| self.no_room(object, now))
+            .or_else(|| now.conflicts(object, now).next())
             .or_else(|| self.same_mac(object))
     }
 
+    /// Whether an ENI would be one more than may be in force.
+    pub(super) fn no_room(&self, object: &Object, then: &Configuration) -> Option<Obstacle> {
+        let Object::Eni(id, _) = object else {
+            return None;
+        };
+        let others = then.enis.len() - usize::from(then.enis.contains(id));
+        let most = self.limits.enis;
+        (others >= most).then(|| Obstacle::no_room(id, most))
+    }
+
     /// The first reference that the object cannot have.
-    fn unusable_reference(&self, object: &Object) -> Option<Obstacle> {
+    pub(super) fn unusable_reference(&self, object: &Object) -> Option<Obstacle> {
         let mut first = None;
         object.references(&mut |field, by| {
             if first.is_none() {
@@ -384,8 +460,13 @@ impl Store {
         let Object::Eni(id, eni) = object else {
             return None;
         };
-        let other = self.macs.get(&eni.mac_address).filter(|other| *other != id);
-        other.map(Obstacle::same_mac)
+        self.mac_of_another(id, eni).map(Obstacle::same_mac)
+    }
+
+    /// Another ENI in force that has the MAC address.
+    pub(super) fn mac_of_another(&self, id: &EniId, eni: &Eni) -> Option<&EniId> {
+        let other = self.macs.get(&eni.mac_address);
+        other.filter(|other| *other != id)
     }
 
     fn put(&mut self, object: Object, work: &mut Vec<Key>) {
@@ -486,6 +567,7 @@ impl Store {
         self.configuration.remove(key);
         if let Key::Eni(id) = key {
             self.give_mac_back(id, &object);
+            work.extend(self.without_room.keys().next().cloned());
         }
         self.let_go(&object, work);
         work.push(key.clone());

@@ -164,9 +164,10 @@ fn what_is_referred_to_leaves_when_nothing_refers_to_it() {
         ["DASH_VNET_TABLE:red", "DASH_TUNNEL_TABLE:far"]
     );
     assert_eq!(store.snapshot().configuration, before.configuration);
-    let referring = store.referring(&Key::Vnet("red".into()), 2);
+    let red = Key::Vnet("red".into());
+    let referring = store.referring([&red], 2);
     assert_eq!(
-        format!("{referring:?}"),
+        format!("{:?}", referring[&red]),
         "[DASH_ROUTE_TABLE:routes:10.1.0.0/16, DASH_VNET_MAPPING_TABLE:red:10.1.0.1]"
     );
     delete(
@@ -344,7 +345,10 @@ fn groups_that_did_not_change_are_the_same_ones() {
 
 #[test]
 fn what_waits_has_a_limit() {
-    let mut store = Store::new(Limits { waiting: 1 });
+    let mut store = Store::new(Limits {
+        waiting: 1,
+        ..Limits::default()
+    });
     let route =
         |prefix| format!(r#"{{"DASH_ROUTE_TABLE:routes:{prefix}": {{"routing_type": "drop"}}}}"#);
     assert_eq!(set(&mut store, &route("10.0.0.0/8")).dropped, 0);
@@ -444,11 +448,12 @@ proptest! {
         }
         let snapshot = store.snapshot();
         let held: Vec<_> = store.leaving().map(|(key, _)| key.clone()).collect();
+        let referring = store.referring(&keys, 1);
         for key in &keys {
             // A deleted object is gone, or something in force refers to it.
             let there = snapshot.configuration.contains(key);
             prop_assert_eq!(there, held.contains(key), "{}", key);
-            prop_assert_eq!(there, !store.referring(key, 1).is_empty(), "{}", key);
+            prop_assert_eq!(there, !referring[key].is_empty(), "{}", key);
         }
         let mut left = whole();
         left.retain(|change| !keys.contains(&change.key()) || held.contains(&change.key()));
@@ -792,4 +797,189 @@ fn nobody_gets_anothers_external_ports() {
     // Its ENI cannot go before it.
     delete(&mut store, &["DASH_ENI_TABLE:two"]);
     assert_eq!(leaving(&store), ["DASH_ENI_TABLE:two"]);
+}
+
+/// No ENI is left out in silence.
+#[test]
+fn an_eni_too_many_is_refused_by_name_and_gets_the_place_of_one_that_goes() {
+    let mut store = Store::new(Limits {
+        enis: 2,
+        ..Limits::default()
+    });
+    let eni = |name: &str, mac: u32| {
+        format!(
+            r#""DASH_ENI_TABLE:{name}": {{"mac_address": "02:00:00:00:00:{mac:02x}", "vnet": "blue"}}"#
+        )
+    };
+    let enis: Vec<_> = ["a", "b", "c", "d"].into_iter().zip(1..).collect();
+    let all: Vec<_> = enis.iter().map(|(name, mac)| eni(name, *mac)).collect();
+    let all = all.join(",");
+    set(
+        &mut store,
+        &format!(r#"{{"DASH_VNET_TABLE:blue": {{"vni": 1}}, {all}}}"#),
+    );
+    let told = |name| {
+        format!(
+            "DASH_ENI_TABLE:{name}: key: no more than 2 ENIs are served: waits until one is deleted"
+        )
+    };
+    assert_eq!(waiting(&store), [told("c"), told("d")]);
+    // One that is there may change.
+    set(&mut store, &format!("{{{}}}", eni("a", 9)));
+    assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:09");
+    delete(&mut store, &["DASH_ENI_TABLE:b"]);
+    assert_eq!(waiting(&store), [told("d")]);
+    delete(&mut store, &["DASH_ENI_TABLE:d", "DASH_ENI_TABLE:a"]);
+    assert_eq!(store.unsettled(), [0; 2]);
+    assert_eq!(store.snapshot().configuration.enis.len(), 1);
+    let most = Obstacle::no_room(&"x".into(), MAX_ENIS).to_string();
+    assert!(most.contains("no more than 65,535 ENIs"), "{most}");
+}
+
+/// The two configurations, one after the other, end as the second alone.
+fn assert_ends_as_the_second(first: &str, second: &str) {
+    let mut store = Store::default();
+    set(&mut store, first);
+    assert_eq!(waiting(&store), [""; 0], "{first}");
+    set(&mut store, second);
+    assert_eq!(waiting(&store), [""; 0], "{second}");
+    let fresh = store_of(read(second));
+    assert_eq!(waiting(&fresh), [""; 0]);
+    assert_eq!(
+        store.snapshot().configuration,
+        fresh.snapshot().configuration
+    );
+}
+
+#[test]
+fn a_group_a_tag_rules_and_stages_change_their_ip_version_together() {
+    let batch = |version: u8, prefix: &str| {
+        let text = r#"{
+            "DASH_VNET_TABLE:blue": {"vni": 1},
+            "DASH_ENI_TABLE:a": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"},
+            "DASH_PREFIX_TAG_TABLE:tag": {"ip_version": "ipv@", "prefix_list": "%"},
+            "DASH_ACL_GROUP_TABLE:g": {"ip_version": "ipv@"},
+            "DASH_ACL_RULE_TABLE:g:1": {"priority": 1, "action": "deny", "src_addr": "%"},
+            "DASH_ACL_RULE_TABLE:g:2": {"priority": 2, "action": "deny", "dst_addr": "%"},
+            "DASH_ACL_RULE_TABLE:g:3": {"priority": 3, "action": "deny", "src_tag": "tag"},
+            "DASH_ACL_RULE_TABLE:g:4": {"priority": 4, "action": "deny"},
+            "DASH_ACL_IN_TABLE:a:1": {"v@_acl_group_id": "g"},
+            "DASH_ACL_OUT_TABLE:a:5": {"v@_acl_group_id": "g"}
+        }"#;
+        text.replace("%", prefix).replace('@', &version.to_string())
+    };
+    let (v4, v6) = (batch(4, "10.0.0.0/8"), batch(6, "fd00::/8"));
+    assert_ends_as_the_second(&v4, &v6);
+    assert_ends_as_the_second(&v6, &v4);
+}
+
+#[test]
+fn a_meter_policy_its_rules_and_enis_change_their_ip_version_together() {
+    let batch = |version: u8, prefix: &str| {
+        let text = r#"{
+            "DASH_VNET_TABLE:blue": {"vni": 1},
+            "DASH_METER_POLICY_TABLE:m": {"ip_version": "ipv@"},
+            "DASH_METER_RULE_TABLE:m:1": {"priority": 1, "ip_prefix": "%", "metering_class": 7},
+            "DASH_METER_RULE_TABLE:m:2": {"priority": 2, "ip_prefix": "%", "metering_class": 8},
+            "DASH_ENI_TABLE:a": {"mac_address": "02:00:00:00:00:01", "vnet": "blue", "v@_meter_policy_id": "m"}
+        }"#;
+        text.replace("%", prefix).replace('@', &version.to_string())
+    };
+    let (v4, v6) = (batch(4, "10.0.0.0/8"), batch(6, "fd00::/8"));
+    assert_ends_as_the_second(&v4, &v6);
+    assert_ends_as_the_second(&v6, &v4);
+}
+
+#[test]
+fn a_rule_that_stays_keeps_its_group_from_another_ip_version() {
+    let mut store = Store::default();
+    set(
+        &mut store,
+        r#"{
+        "DASH_ACL_GROUP_TABLE:g": {"ip_version": "ipv4"},
+        "DASH_ACL_RULE_TABLE:g:1": {"action": "deny", "src_addr": "10.0.0.0/8"},
+        "DASH_ACL_RULE_TABLE:g:2": {"action": "deny", "src_addr": "11.0.0.0/8"}
+    }"#,
+    );
+    set(
+        &mut store,
+        r#"{
+        "DASH_ACL_GROUP_TABLE:g": {"ip_version": "ipv6"},
+        "DASH_ACL_RULE_TABLE:g:1": {"action": "deny", "src_addr": "fd00::/8"}
+    }"#,
+    );
+    let expected = [
+        "DASH_ACL_GROUP_TABLE:g: ip_version: DASH_ACL_RULE_TABLE:g:2 is of the other IP version",
+        "DASH_ACL_RULE_TABLE:g:1: src_addr: DASH_ACL_GROUP_TABLE:g is of the other IP version",
+    ];
+    assert_eq!(waiting(&store), expected);
+    // It may change later, or be deleted.
+    let mut other = store.clone();
+    set(
+        &mut other,
+        r#"{"DASH_ACL_RULE_TABLE:g:2": {"action": "deny", "src_addr": "fd01::/16"}}"#,
+    );
+    delete(&mut store, &["DASH_ACL_RULE_TABLE:g:2"]);
+    for store in [store, other] {
+        assert_eq!(store.unsettled(), [0; 2]);
+        let snapshot = store.snapshot();
+        let group = snapshot.configuration.acl_groups.get(&"g".into());
+        assert_eq!(group.unwrap().group.ip_version, IpVersion::V6);
+    }
+}
+
+/// A rule that has tags alone stays as it is while its group and its tags change.
+#[test]
+fn a_tag_and_a_group_that_share_a_rule_wait_for_each_other_or_for_the_rule_to_go() {
+    let text = |tag: u8, group: u8| {
+        let net = if tag == 4 { "10.0.0.0/8" } else { "fd00::/8" };
+        format!(
+            r#"{{"DASH_PREFIX_TAG_TABLE:t": {{"ip_version": "ipv{tag}", "prefix_list": "{net}"}},
+            "DASH_ACL_GROUP_TABLE:g": {{"ip_version": "ipv{group}"}}"#
+        )
+    };
+    let rule = r#""DASH_ACL_RULE_TABLE:g:1": {"action": "deny", "src_tag": "t"}"#;
+    let v4 = format!("{}, {rule}}}", text(4, 4));
+    assert_ends_as_the_second(&v4, &format!("{}, {rule}}}", text(6, 6)));
+    for (tag, group) in [(6, 4), (4, 6)] {
+        let mut store = Store::default();
+        set(&mut store, &v4);
+        set(&mut store, &format!("{}}}", text(tag, group)));
+        assert_eq!(waiting(&store).len(), 1);
+        let mut changed = store.clone();
+        set(
+            &mut changed,
+            r#"{"DASH_ACL_RULE_TABLE:g:1": {"action": "deny"}}"#,
+        );
+        delete(&mut store, &["DASH_ACL_RULE_TABLE:g:1"]);
+        assert_eq!([store.unsettled(), changed.unsettled()], [[0; 2]; 2]);
+    }
+}
+
+/// All of many rules and ENIs change together, without being looked at once for each of the others.
+#[test]
+fn many_objects_change_together_in_little_time() {
+    let rules = |version: u8, net: &str| {
+        let rules = (0..3_000).map(|rule| {
+            format!(r#""DASH_ACL_RULE_TABLE:g:{rule}": {{"action": "deny", "src_addr": "{net}"}}"#)
+        });
+        let rules: Vec<_> = rules.collect();
+        let rules = rules.join(",");
+        format!(r#"{{"DASH_ACL_GROUP_TABLE:g": {{"ip_version": "ipv{version}"}}, {rules}}}"#)
+    };
+    assert_ends_as_the_second(&rules(4, "10.0.0.0/8"), &rules(6, "fd00::/8"));
+    let enis = |shift: u16| {
+        let enis = (0..1_000).map(|eni| {
+            let [high, low] = ((eni + shift) % 1_000).to_be_bytes();
+            format!(
+                r#""DASH_ENI_TABLE:{eni}": {{"mac_address": "02:00:00:00:{high:02x}:{low:02x}", "vnet": "blue"}}"#
+            )
+        });
+        let enis: Vec<_> = enis.collect();
+        format!(
+            r#"{{"DASH_VNET_TABLE:blue": {{"vni": 1}}, {}}}"#,
+            enis.join(",")
+        )
+    };
+    assert_ends_as_the_second(&enis(0), &enis(1));
 }

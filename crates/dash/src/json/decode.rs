@@ -96,6 +96,35 @@ numbers! {
     u32: "a number from 0 to 4294967295";
 }
 
+/// The number of a protocol in IP headers; a name is told with the number that is meant.
+pub(super) struct ProtocolNumber(pub u8);
+
+impl Decode for ProtocolNumber {
+    const EXPECTED: &'static str = u8::EXPECTED;
+
+    fn decode(value: &Value<'_>, remarks: &mut Vec<Wrong>) -> Result<Self, Fault> {
+        const NAMES: [(&str, u8); 9] = [
+            ("icmp", 1),
+            ("igmp", 2),
+            ("tcp", 6),
+            ("udp", 17),
+            ("gre", 47),
+            ("esp", 50),
+            ("ah", 51),
+            ("icmpv6", 58),
+            ("sctp", 132),
+        ];
+        let name = text(value).unwrap_or_default();
+        let named = NAMES
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        match named {
+            Some((known, number)) => Err(Fault::Like(format!("; {known} is {number}"))),
+            None => u8::decode(value, remarks).map(Self),
+        }
+    }
+}
+
 impl Decode for bool {
     const EXPECTED: &'static str = "true or false";
 

@@ -15,6 +15,7 @@
 //! `[8, 10]`. What is wrong is told for each field, with its line; an object with something wrong is
 //! left out, and all others are read.
 
+mod bare_routes;
 mod decode;
 mod fields;
 mod ha;
@@ -27,15 +28,18 @@ mod tables;
 mod tests;
 mod value;
 
+use std::collections::HashSet;
+
 use serde_json::value::RawValue;
 
 pub use problem::{Problem, Wrong};
 
 use crate::objects::{Change, Key, Object, Table};
+use bare_routes::BareRoutes;
 use fields::{Fields, no_object, shown_object};
 use lines::Lines;
 use problem::{Problems, did_you_mean, shown};
-use value::Value;
+use value::{Member, Value};
 
 /// What a file says.
 #[derive(Debug, Default)]
@@ -56,9 +60,13 @@ impl Reading {
     }
 }
 
+/// What some editors put in front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads a file. A file that is no JSON has one problem and no changes.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Reading {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -71,16 +79,20 @@ pub fn read(bytes: &[u8]) -> Reading {
         lines: Lines::new(text),
         changes: Vec::new(),
         problems: Problems::default(),
+        known: HashSet::new(),
+        bare_routes: BareRoutes::default(),
     };
     match serde_json::from_str::<&RawValue>(text) {
         Ok(file) => reader.file(file),
-        Err(error) => return Reading::failed(error.line() as u32, syntax(&error)),
+        Err(error) => return Reading::failed(error.line() as u32, syntax_of_file(&error)),
     }
     let Reader {
         changes,
         mut problems,
+        bare_routes,
         ..
     } = reader;
+    problems.told.extend(bare_routes.remark());
     problems.told.sort_by_key(|problem| problem.line);
     Reading {
         changes,
@@ -94,6 +106,14 @@ fn syntax(error: &serde_json::Error) -> Wrong {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     Wrong::Syntax(text[..end].to_owned())
+}
+
+/// The same with the column, if there is one.
+fn syntax_of_file(error: &serde_json::Error) -> Wrong {
+    match (syntax(error), error.column()) {
+        (Wrong::Syntax(text), column @ 1..) => Wrong::Syntax(format!("{text} at column {column}")),
+        (wrong, _) => wrong,
+    }
 }
 
 impl Reading {
@@ -122,6 +142,9 @@ struct Reader<'a> {
     lines: Lines<'a>,
     changes: Vec<(Change, u32)>,
     problems: Problems,
+    /// Objects that have been met in the same JSON object.
+    known: HashSet<Key>,
+    bare_routes: BareRoutes,
 }
 
 impl<'a> Reader<'a> {
@@ -133,8 +156,12 @@ impl<'a> Reader<'a> {
                 self.entry(file);
             }
             Ok(Value::Fields(pairs)) => {
+                let mut tables = HashSet::new();
                 for (name, value) in pairs.0 {
-                    self.set_or_table(&name, value);
+                    match name.contains(':') || tables.insert(name.clone()) {
+                        true => self.set_or_table(&name, value),
+                        false => self.wrong_object(&name, value, None, Wrong::Twice),
+                    }
                 }
             }
             Ok(_) => self.wrong(file, None, Wrong::Form),
@@ -160,14 +187,26 @@ impl<'a> Reader<'a> {
                     return self.wrong(value, Some("OP"), Wrong::Operation { found });
                 }
             },
-            [] => return self.wrong(entry, None, Wrong::Entry),
+            [] => return self.without_operation(entry, objects.first()),
             [_, (_, second), ..] => return self.wrong(second, Some("OP"), Wrong::Twice),
         };
         if objects.is_empty() {
             self.wrong(entry, None, Wrong::Entry);
         }
+        self.known.clear();
         for (name, value) in objects {
             self.object(operation, &name, value);
+        }
+    }
+
+    /// An entry that does not say what is done with its first object, if it has one.
+    fn without_operation(&mut self, entry: &RawValue, first: Option<&Member<'a>>) {
+        let expected = "\"SET\" or \"DEL\" beside the object";
+        match first {
+            Some((name, value)) => {
+                self.wrong_object(name, value, Some("OP"), Wrong::Missing { expected });
+            }
+            None => self.wrong(entry, None, Wrong::Entry),
         }
     }
 
@@ -216,9 +255,16 @@ impl<'a> Reader<'a> {
                 fields.wrong("key", wrong);
                 None
             }
+            (Ok(key), _) if !self.known.insert(key.clone()) => {
+                fields.wrong("", Wrong::Twice);
+                None
+            }
             (Ok(key), Operation::Delete) => Some(Change::Delete(key)),
             (Ok(key), Operation::Set) => set(key, value, fields).map(Change::Set),
         };
+        if table == Table::Route && change.is_some() && !rest.contains('/') {
+            self.bare_routes.note(line, written);
+        }
         self.changes.extend(change.map(|change| (change, line)));
     }
 
@@ -247,6 +293,16 @@ impl<'a> Reader<'a> {
             wrong,
         });
         None
+    }
+
+    fn wrong_object(&mut self, name: &str, value: &RawValue, field: Option<&str>, wrong: Wrong) {
+        let line = self.lines.of(value);
+        self.problems.push(Problem {
+            line,
+            object: Some(shown_object(&name.escape_debug().to_string())),
+            field: field.map(Into::into),
+            wrong,
+        });
     }
 
     fn wrong(&mut self, value: &RawValue, field: Option<&str>, wrong: Wrong) {

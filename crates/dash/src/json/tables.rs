@@ -1,6 +1,6 @@
 //! Which fields each table has.
 
-use super::decode::{AllBits, BitsAround, PortMapAction};
+use super::decode::{AllBits, BitsAround, PortMapAction, ProtocolNumber};
 use super::fields::{Fields, list};
 use super::problem::Wrong;
 use super::{ha, switch_role};
@@ -229,7 +229,8 @@ fn acl_rule(f: &mut Fields<'_, '_>) -> Option<AclRule> {
     let priority = f.optional("priority").unwrap_or_default();
     let action = f.required("action");
     let terminating = f.optional("terminating").unwrap_or_default();
-    let protocols = list::<u8>(f, &["protocol"]).into();
+    let protocols = list::<ProtocolNumber>(f, &["protocol"]);
+    let protocols = protocols.into_iter().map(|number| number.0).collect();
     let (src_addr, dst_addr) = (prefixes(f, &["src_addr"]), prefixes(f, &["dst_addr"]));
     let (src_tag, dst_tag) = (tags(f, "src_tag"), tags(f, "dst_tag"));
     let (src_port, dst_port) = (ports(f, "src_port"), ports(f, "dst_port"));
@@ -468,7 +469,8 @@ fn private_link(f: &mut Fields<'_, '_>) -> Option<PrivateLink> {
 fn route_rule(key: &RouteRuleKey, f: &mut Fields<'_, '_>) -> Option<RouteRule> {
     let action = f.required("action_type");
     let priority = f.optional("priority");
-    let protocol = f.optional("protocol");
+    let protocol: Option<ProtocolNumber> = f.optional("protocol");
+    let protocol = protocol.map(|number| number.0);
     let vnet = f.optional("vnet");
     let pa_validation = f.optional("pa_validation");
     let metering = metering(f);

@@ -282,6 +282,95 @@ fn one_entry_may_stand_alone() {
     assert!(matches!(changes[..], [Change::Delete(_)]), "{changes:?}");
 }
 
+/// A JSON object with one name twice says two things, of which most readers take one in silence.
+#[test]
+fn an_object_that_is_given_twice_is_told() {
+    for (text, expected) in [
+        (
+            "{\"DASH_VNET_TABLE:a\": {\"vni\": 1},\n\"DASH_VNET_TABLE:a\": {\"vni\": 2}}",
+            "2: DASH_VNET_TABLE:a: given twice",
+        ),
+        (
+            "{\"DASH_VNET_TABLE\": {\"a\": {\"vni\": 1},\n\"a\": {\"vni\": 2}}}",
+            "2: DASH_VNET_TABLE:a: given twice",
+        ),
+        (
+            "{\"DASH_VNET_TABLE\": {\"a\": {\"vni\": 1}},\n\"DASH_VNET_TABLE\": {\"b\": {\"vni\": 2}}}",
+            "2: DASH_VNET_TABLE: given twice",
+        ),
+        (
+            "[{\"DASH_VNET_TABLE:a\": {\"vni\": 1},\n\"DASH_VNET:a\": {\"vni\": 2}, \"OP\": \"SET\"}]",
+            "2: DASH_VNET:a: given twice",
+        ),
+    ] {
+        let reading = read(text.as_bytes());
+        assert_eq!(problems(text), [expected]);
+        assert_eq!((reading.is_whole(), reading.changes.len()), (false, 1));
+    }
+    // Entries of a list come one after the other.
+    let entry = r#"{"DASH_VNET_TABLE:a": {"vni": 1}, "OP": "SET"}"#;
+    assert_eq!(problems(&format!("[{entry}, {entry}]")), [""; 0]);
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let reading = read(b"\xef\xbb\xbf{\"DASH_VNET_TABLE:a\": {\"vni\": 1}}");
+    assert_eq!((reading.problems, reading.changes.len()), (vec![], 1));
+    let reading = read(b"\xef\xbb\xbf\n[,]");
+    let told = reading.problems[0].to_string();
+    assert_eq!(told, "2: no JSON: expected value at column 2");
+}
+
+#[test]
+fn a_missing_operation_is_named() {
+    assert_eq!(
+        problems("[\n{\"DASH_VNET_TABLE:a\": {\"vni\": 1}}]"),
+        ["2: DASH_VNET_TABLE:a: OP: missing: expected \"SET\" or \"DEL\" beside the object"]
+    );
+}
+
+#[test]
+fn a_protocol_by_name_is_told_with_its_number() {
+    let rule = |protocol: &str| {
+        let text = format!(
+            r#"{{"DASH_ACL_RULE_TABLE:g:1": {{"action": "allow", "protocol": {protocol}}}}}"#
+        );
+        problems(&text)
+    };
+    let expected = "1: DASH_ACL_RULE_TABLE:g:1: protocol: found tcp, expected a number from 0 to 255; tcp is 6";
+    assert_eq!(rule(r#""tcp""#), [expected]);
+    assert!(rule(r#"["17", "TCP"]"#)[0].ends_with("; tcp is 6"));
+    assert!(rule(r#""carrier-pigeon""#)[0].ends_with("to 255"));
+    let text =
+        r#"{"DASH_ROUTE_RULE_TABLE:e:1:10.0.0.0/8": {"action_type": "decap", "protocol": "udp"}}"#;
+    assert!(problems(text)[0].ends_with("; udp is 17"));
+}
+
+/// Packets are sent to an appliance and to machines: their addresses are those of one host.
+#[test]
+fn addresses_of_nobody_and_of_groups_are_refused() {
+    for sip in ["0.0.0.0", "255.255.255.255", "224.0.0.5", "::", "ff02::1"] {
+        let text = format!(r#"{{"DASH_APPLIANCE_TABLE:a": {{"sip": "{sip}"}}}}"#);
+        let told = problems(&text);
+        let expected = format!("1: DASH_APPLIANCE_TABLE:a: sip: {sip}: the ");
+        let group = format!("1: DASH_APPLIANCE_TABLE:a: sip: {sip}: a multicast address");
+        assert!(
+            told[0].starts_with(&expected) || told[0].starts_with(&group),
+            "{told:?}"
+        );
+    }
+    for mac in [
+        "00:00:00:00:00:00",
+        "ff:ff:ff:ff:ff:ff",
+        "01:00:5e:00:00:01",
+    ] {
+        let text = format!(r#"{{"DASH_ENI_TABLE:a": {{"mac_address": "{mac}", "vnet": "v"}}}}"#);
+        let told = problems(&text);
+        let expected = format!("1: DASH_ENI_TABLE:a: mac_address: {mac}: the MAC address of ");
+        assert!(told[0].starts_with(&expected), "{told:?}");
+    }
+}
+
 /// What a terminal would obey is told as text.
 #[test]
 fn names_have_no_control_characters() {
@@ -295,7 +384,7 @@ fn names_have_no_control_characters() {
 fn what_is_no_json_has_its_line() {
     assert_eq!(
         problems("[\n{\"a\": 1,}\n]"),
-        ["2: no JSON: key must be a string"]
+        ["2: no JSON: key must be a string at column 9"]
     );
     assert_eq!(problems(""), ["1: no JSON: EOF while parsing a value"]);
     assert_eq!(
@@ -339,6 +428,35 @@ fn remarks_leave_the_object_as_it_is() {
             "5: DEVICE_METADATA: a table of SONiC's, not of DASH: not read",
         ]
     );
+}
+
+/// One who leaves the length out wants a network, as often as not; a table of host routes is told of once.
+#[test]
+fn routes_without_a_length_are_told_of_once() {
+    let route =
+        |address: &str| format!(r#""DASH_ROUTE_TABLE:g:{address}": {{"routing_type": "direct"}}"#);
+    let file = |addresses: &[&str]| {
+        let routes: Vec<_> = addresses.iter().map(|address| route(address)).collect();
+        format!("{{\n{}}}", routes.join(",\n"))
+    };
+    let told = |others: &str| {
+        let object = "2: DASH_ROUTE_TABLE:g:10.0.0.0: key";
+        [format!(
+            "{object}: has no length: taken for a route to that address alone{others}"
+        )]
+    };
+    assert_eq!(problems(&file(&["10.0.0.0/32", "fd00::/8"])), [""; 0]);
+    assert_eq!(problems(&file(&["10.0.0.0"])), told(""));
+    let two = ["10.0.0.0", "10.0.0.0/8", "fd00::1"];
+    let so_is = told("; so is DASH_ROUTE_TABLE:g:fd00::1");
+    assert_eq!(problems(&file(&two)), so_is);
+    let many: Vec<_> = (0..2 * MOST_PROBLEMS)
+        .map(|host| format!("10.0.{}.{}", host / 256, host % 256))
+        .collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    let so_are = told("; so are 1999 more, DASH_ROUTE_TABLE:g:10.0.0.1 first");
+    assert_eq!(problems(&file(&many)), so_are);
+    assert!(read(file(&many).as_bytes()).is_whole());
 }
 
 #[test]

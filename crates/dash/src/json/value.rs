@@ -33,9 +33,12 @@ impl<'a> Value<'a> {
     }
 }
 
+/// A name and what is under it.
+pub(super) type Member<'a> = (Cow<'a, str>, &'a RawValue);
+
 /// The pairs of an object, in order, with those whose names are the same.
 #[derive(Debug, Default)]
-pub(super) struct Pairs<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct Pairs<'a>(pub Vec<Member<'a>>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -47,6 +47,12 @@ impl AclRule {
     pub fn tags(&self) -> impl Iterator<Item = &TagName> {
         self.src_tag.iter().chain(&*self.dst_tag)
     }
+
+    /// Tags that the rule refers to, each with the field that names it.
+    pub(crate) fn tags_by_field(&self) -> impl Iterator<Item = (&'static str, &TagName)> {
+        let source = self.src_tag.iter().map(|tag| ("src_tag", tag));
+        source.chain(self.dst_tag.iter().map(|tag| ("dst_tag", tag)))
+    }
 }
 
 /// Whether a packet may pass.
@@ -83,6 +89,11 @@ impl AclStage {
         } else {
             None
         }
+    }
+
+    /// All of them, in order.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (1..=Self::COUNT as u8).map(Self)
     }
 
     /// Its number, from 1.

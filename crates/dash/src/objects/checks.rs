@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use twinpath_core::wire::Address;
-use twinpath_core::wire::unicast::check_host;
+use twinpath_core::wire::unicast::{check_host, check_station};
 
 use super::*;
 
@@ -47,6 +47,10 @@ impl Object {
                 "primary_vdpu",
                 "expected one of vdpu_ids",
             ),
+            Self::Appliance(_, appliance) => {
+                return Impossible::not_unicast("sip", std::iter::once(appliance.sip));
+            }
+            Self::Eni(_, eni) => return eni.impossible(),
             Self::VnetMapping(_, mapping) => return mapping.impossible(),
             Self::LoadBalancer(key, balancer) => return balancer.impossible(key),
             Self::NatPool(_, pool) => return pool.impossible(),
@@ -81,6 +85,14 @@ impl Impossible {
             let why = check_host(address).err()?;
             Some(Self::new(field, format!("{address}: {why}")))
         })
+    }
+}
+
+impl Eni {
+    fn impossible(&self) -> Option<Impossible> {
+        let mac = self.mac_address;
+        let why = check_station(mac).err()?;
+        Some(Impossible::new("mac_address", format!("{mac}: {why}")))
     }
 }
 

@@ -5,6 +5,10 @@ use twinpath_core::wire::{Address, MacAddress};
 use super::names::{MeterPolicyId, QosName, RouteGroupId, VnetName};
 use super::values::{IpVersion, MaskedBits, VniRange};
 
+/// Most ENIs that a DPU serves: one less than 16 bits have, as the table of MAC addresses counts from
+/// one.
+pub const MAX_ENIS: usize = u16::MAX as usize;
+
 /// A network interface of a virtual machine, with tables of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eni {

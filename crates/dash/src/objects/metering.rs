@@ -23,6 +23,14 @@ pub struct MeterRule {
     pub metering_class: u32,
 }
 
+impl MeterRule {
+    /// Of which packets it speaks.
+    #[must_use]
+    pub const fn version(&self) -> IpVersion {
+        IpVersion::of(self.prefix.network())
+    }
+}
+
 /// Which rule of which policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MeterRuleKey {

@@ -29,7 +29,7 @@ pub use acl::{
 };
 pub use appliance::{Appliance, DirectionLookup, Qos, Switch};
 pub use checks::Impossible;
-pub use eni::{AdminState, Eni, EniMode, EniRoute};
+pub use eni::{AdminState, Eni, EniMode, EniRoute, MAX_ENIS};
 pub use ha::{
     DesiredHaState, HaOwner, HaRole, HaScope, HaScopeConfig, HaScopeConfigKey, HaScopeKind, HaSet,
     HaSetConfig,

@@ -1,6 +1,7 @@
 //! Load balancers and NAT gateways of ENIs. They are among DASH's services, and SONiC has no tables
 //! for them: these are Twinpath's own, written as SONiC writes its.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use twinpath_core::wire::{Address, Endpoint, protocol};
@@ -76,7 +77,7 @@ pub struct LoadBalancer {
 /// External addresses and ports, in blocks of which an ENI has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatPool {
-    /// The addresses, all of one IP version.
+    /// The addresses, all of one IP version, in their order as numbers, none twice.
     pub addresses: Box<[Address]>,
     /// The ports of each.
     pub ports: PortRange,
@@ -113,11 +114,22 @@ impl NatPool {
     /// Whether two pools have an endpoint in common.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        let mut addresses = self.addresses.iter();
         self.ports.first() <= other.ports.last()
             && other.ports.first() <= self.ports.last()
-            && addresses.any(|address| other.addresses.contains(address))
+            && have_one_in_common(&self.addresses, &other.addresses)
     }
+}
+
+/// Whether an address is in both lists, each of which is in order.
+fn have_one_in_common(mut one: &[Address], mut other: &[Address]) -> bool {
+    while let (Some(first), Some(second)) = (one.first(), other.first()) {
+        match first.cmp(second) {
+            Ordering::Equal => return true,
+            Ordering::Less => one = &one[one.partition_point(|address| address < second)..],
+            Ordering::Greater => other = &other[other.partition_point(|address| address < first)..],
+        }
+    }
+    false
 }
 
 /// Behind which endpoints an ENI's machine hides where its packets leave by direct routes.
@@ -166,5 +178,22 @@ mod tests {
         assert!(pool(1, 10, 20).overlaps(&pool(1, 20, 30)));
         assert!(!pool(1, 10, 20).overlaps(&pool(1, 21, 30)));
         assert!(!pool(1, 10, 20).overlaps(&pool(2, 10, 20)));
+        let hosts = |hosts: &[u8]| -> Vec<_> {
+            let hosts = hosts.iter();
+            hosts
+                .map(|&host| Address::from_v4([203, 0, 113, host]))
+                .collect()
+        };
+        for (one, other, expected) in [
+            (&[1, 3, 5, 7][..], &[0, 2, 4, 6, 8][..], false),
+            (&[1, 3, 5, 7], &[0, 7], true),
+            (&[1, 3, 5, 7], &[1], true),
+            (&[1], &[2, 3], false),
+            (&[], &[1], false),
+        ] {
+            let (one, other) = (hosts(one), hosts(other));
+            assert_eq!(have_one_in_common(&one, &other), expected);
+            assert_eq!(have_one_in_common(&other, &one), expected);
+        }
     }
 }

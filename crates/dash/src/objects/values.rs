@@ -20,6 +20,15 @@ impl IpVersion {
     pub const fn of(address: Address) -> Self {
         if address.is_v4() { Self::V4 } else { Self::V6 }
     }
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::V4 => Self::V6,
+            Self::V6 => Self::V4,
+        }
+    }
 }
 
 impl fmt::Display for IpVersion {

@@ -23,8 +23,8 @@ use super::services::Services;
 use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
-    AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MaskedBits,
-    MeterPolicyId, PaValidation, RouteGroupId, VnetMappingKey, Vni,
+    AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MAX_ENIS,
+    MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, VnetMappingKey, Vni,
 };
 use crate::source::ObjectSource;
 
@@ -357,10 +357,10 @@ impl Tables {
         }
         let free = self.enis.iter().position(Option::is_none);
         let place = free.unwrap_or(self.enis.len());
-        // One less than 16 bits have, as the table of MAC addresses counts from one.
-        let number = u16::try_from(place)
-            .ok()
-            .filter(|&number| number < u16::MAX)?;
+        if place >= MAX_ENIS {
+            return None;
+        }
+        let number = u16::try_from(place).ok()?;
         if place == self.enis.len() {
             self.enis.push(None);
         }

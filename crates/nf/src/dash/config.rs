@@ -31,8 +31,8 @@ pub struct Config {
     /// The files that were read, as the table has them.
     files: Vec<PathBuf>,
     store: Arc<Store>,
-    /// What waits, in words, each with the number of its file.
-    waiting: Arc<[(u32, String)]>,
+    /// What waits, in words, each with the number of the table's text that names its file.
+    waiting: Arc<[(usize, String)]>,
     /// What packets meet: made when it is first asked for.
     tables: Arc<OnceLock<Arc<Tables>>>,
 }
@@ -41,7 +41,8 @@ pub struct Config {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Written {
-    /// Files in SONiC's JSON, read in this order; what they say is put in force together.
+    /// Files in SONiC's JSON, read in this order, of a folder all that end with .json, by name; what they
+    /// say is put in force together.
     config: Vec<PathBuf>,
     /// Most flows of all ENIs. A connection is one flow.
     #[schemars(range(min = 1, max = MAX_FLOWS))]
@@ -171,6 +172,9 @@ pub enum ConfigError {
         /// Why not.
         why: String,
     },
+    /// A folder without files.
+    #[error("{}: expected a file, or a folder with files whose names end with .json; there is none in it", .0.display())]
+    NoFile(PathBuf),
     /// What a file says.
     #[error("{place}{what}")]
     Problem {
@@ -243,31 +247,44 @@ impl Config {
         let settings = written.settings();
         let settings = settings.map_err(|(key, error)| ReadError::named(key, error))?;
         let (mut files, mut mistakes) = (Files::default(), Vec::new());
+        // By which of the table's texts a file is there.
+        let mut named_by = Vec::new();
         for (number, path) in written.config.iter().enumerate() {
             let path = context.folder.join(path);
-            match context.files.read(&path) {
-                Ok(text) => files.add_text(path, text.as_bytes()),
-                Err(source) => mistakes.push(at_file(number, unreadable(path, &source))),
+            let inside = context.files.json_in(&path);
+            if inside.as_ref().is_some_and(Vec::is_empty) {
+                mistakes.push(at_file(number, ConfigError::NoFile(path.clone())));
+            }
+            for path in inside.unwrap_or_else(|| vec![path]) {
+                match context.files.read(&path) {
+                    Ok(text) => {
+                        files.add_text(path, text.as_bytes());
+                        named_by.push(number);
+                    }
+                    Err(source) => mistakes.push(at_file(number, unreadable(path, &source))),
+                }
             }
         }
+        let name_of = |file: u32| named_by.get(file as usize).copied().unwrap_or_default();
         let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
         for (file, problem) in files.problems.iter().filter(wrong) {
-            mistakes.push(at_file(*file as usize, problem_in(&files, *file, problem)));
+            mistakes.push(at_file(name_of(*file), problem_in(&files, *file, problem)));
         }
         if files.more_problems > 0 && !mistakes.is_empty() {
             mistakes.push(at_file(0, ConfigError::More(files.more_problems)));
         }
         ReadError::all(mistakes)?;
-        Ok(Self::of_files(settings, files))
+        Ok(Self::of_files(settings, files, name_of))
     }
 
-    fn of_files(settings: Settings, mut files: Files) -> Self {
+    /// What files say, each named by one of the table's texts.
+    fn of_files(settings: Settings, mut files: Files, name_of: impl Fn(u32) -> usize) -> Self {
         let mut store = Store::default();
         store.apply(std::mem::take(&mut files.changes));
         let waiting = store.waiting().map(|(key, waiting)| {
             let place = files.place(waiting.origin);
             let text = format!("{place}: {key}: {}", waiting.obstacle);
-            (waiting.origin.file, text)
+            (name_of(waiting.origin.file), text)
         });
         Self {
             settings,
@@ -284,7 +301,9 @@ impl Config {
     /// What is wrong in them; the first of it.
     pub fn with_files(&self, files: Files) -> Result<Self, ConfigError> {
         check(&files)?;
-        Ok(Self::of_files(self.settings.clone(), files))
+        Ok(Self::of_files(self.settings.clone(), files, |file| {
+            file as usize
+        }))
     }
 
     /// The same with changes made, as they come to a device that runs, and what became of them.
@@ -397,7 +416,7 @@ impl Config {
     pub(super) fn warnings(&self) -> Vec<ConfigWarning> {
         let told = self.waiting.iter().take(MOST_TOLD);
         let mut warnings: Vec<_> = told
-            .map(|(file, text)| ConfigWarning::new(file_key(*file as usize), text.clone()))
+            .map(|(file, text)| ConfigWarning::new(file_key(*file), text.clone()))
             .collect();
         if let Some(more) = self.waiting.len().checked_sub(MOST_TOLD + 1) {
             let text = format!(

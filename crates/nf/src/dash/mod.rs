@@ -15,6 +15,8 @@
 //! config = ["dpu.json", "dpu-v6.json"]
 //! ```
 //!
+//! A folder stands for all files in it that end with `.json`, by name, as on the command line.
+//!
 //! The files are [SONiC's JSON](../dash-configuration.md): what is wrong in one is told with its line,
 //! object and field, and nothing runs. What refers to something that is not there waits, and is
 //! told as a warning; so is what cannot be together with another object. How each stage behaves, and
@@ -58,6 +60,9 @@
 //! # Generated traffic
 //! Without a capture or interfaces packets are those of `[traffic]`, put into tunnels: each flow is one
 //! between an ENI's machine and an address that the ENI's routes and mappings lead to, of its IP version.
+//! Where no ENI can send over one of the versions, all are of the other one; where none can send at all, packets
+//! come in no tunnel and are dropped. Either is told. An ENI can send that is enabled and has an
+//! `underlay_ip`, its MAC address in a mapping of its network, and a route to a network with other mappings.
 //! One in four is opened from outside. So `[traffic.hosts]` says ports and shares, and no addresses.
 //!
 //! # Changes
@@ -75,7 +80,7 @@
 //! | `flows_created` | opened |
 //! | `flows_removed` | ended before their time: policies no longer allow them, or a new connection took their place |
 //! | `flows_aged` | ended by time |
-//! | `flows_resimulated` | judged anew after a change of policy |
+//! | `flows_resimulated` | resimulated: judged anew after a change of policy |
 //! | `flow_hits`, `flow_misses` | packets of known flows, and of none |
 //! | `dropped` | packets, for any reason; those of no ENI too |
 //!

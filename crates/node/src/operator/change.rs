@@ -106,7 +106,12 @@ impl Control {
         new.adopt_adjacencies(&old).map_err(told)?;
         let plans = self.plans(&old, &new);
         let plans = plans.map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
-        self.make(plans, new, &mut changing)
+        let forgotten = super::dash::forgotten(&old, &new);
+        let applied = self.make(plans, new, &mut changing)?;
+        Ok(Applied {
+            forgotten,
+            ..applied
+        })
     }
 
     pub(super) fn change(&self, function: Option<&str>, edit: &Edit) -> Result<Applied, String> {

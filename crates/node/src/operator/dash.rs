@@ -2,15 +2,18 @@
 
 use super::look::Listing;
 use super::{Control, told};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::look::{DashFlowView, DashQuery, Part};
 use twinpath_control::operator::Applied;
+use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::time::TICK_SHIFT;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_dash::flows::{EntryKey, State};
 use twinpath_dash::headers::Direction;
+use twinpath_dash::objects::Key;
 use twinpath_dash::{Dpu, Files, FlowView};
 use twinpath_nf::dash::Config;
 
@@ -30,8 +33,14 @@ struct Found {
 impl Control {
     /// The flows that are wanted, a part at a time.
     pub(super) fn dash_flows(&self, query: &DashQuery) -> Result<Part<DashFlowView>, String> {
-        if !self.has_dash() {
-            return Err(NO_DASH.into());
+        let service = self.service();
+        let config = dash_of(&service).ok_or(NO_DASH)?;
+        if let Some(name) = &query.eni {
+            let snapshot = config.store().snapshot();
+            let mut enis = snapshot.configuration.enis.keys();
+            if !enis.any(|eni| *eni.to_string() == **name) {
+                return Err(format!("no ENI {name:?}"));
+            }
         }
         let mut all = Listing::at_most(query.most());
         let until = WallClock::now() + TIME;
@@ -44,12 +53,6 @@ impl Control {
             }
         }
         Ok(all.finish())
-    }
-
-    fn has_dash(&self) -> bool {
-        let service = self.service();
-        let mut instances = service.chain.iter();
-        instances.any(|instance| instance.config.of::<Config>().is_some())
     }
 
     /// Flows are on the fast path, unless there is none.
@@ -102,13 +105,67 @@ fn waiting(config: &Config) -> Vec<String> {
     let store = config.store();
     let waiting = store.waiting();
     let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
-    let leaving = store.leaving();
-    let leaving = leaving.map(|(key, _)| format!("{key}: deleted once nothing refers to it"));
+    let explained = store.leaving().take(MOST_WAITING_TOLD);
+    let found = store.referring(explained.map(|(key, _)| key), MOST_REFERRING + 1);
+    let leaving = store.leaving().map(|(key, _)| {
+        let by = found.get(key).map_or_else(String::new, |by| referring(by));
+        format!("{key}: deleted once nothing refers to it{by}")
+    });
     let told = waiting.chain(leaving).take(MOST_WAITING_TOLD);
     let all: usize = store.unsettled().iter().sum();
     let more = all.checked_sub(MOST_WAITING_TOLD).filter(|more| *more > 0);
     told.chain(more.map(|more| format!("{more} more")))
         .collect()
+}
+
+/// Objects that are named which refer to one.
+const MOST_REFERRING: usize = 3;
+
+/// What refers to an object, in words.
+fn referring(found: &[Key]) -> String {
+    let named = found.iter().take(MOST_REFERRING);
+    let named: Vec<_> = named.map(ToString::to_string).collect();
+    match (named.as_slice(), found.len()) {
+        ([], _) => String::new(),
+        ([one], _) => format!("; {one} does"),
+        (_, all) if all > MOST_REFERRING => format!("; {} and more do", named.join(", ")),
+        _ => format!("; {} do", named.join(", ")),
+    }
+}
+
+/// What waited in a service's DPU and waits no more, nor is in force, since its service file says all
+/// anew.
+pub(super) fn forgotten(old: &Service, new: &Service) -> Vec<String> {
+    let (Some(old), Some(new)) = (dash_of(old), dash_of(new)) else {
+        return Vec::new();
+    };
+    let (old, new) = (old.store(), new.store());
+    let configuration = &new.snapshot().configuration;
+    let still: HashSet<&Key> = new.waiting().map(|(key, _)| key).collect();
+    let leaving_still: HashSet<&Key> = new.leaving().map(|(key, _)| key).collect();
+    let waited = old.waiting().map(|(key, _)| key);
+    let waited = waited
+        .filter(|key| !still.contains(key) && !configuration.contains(key))
+        .map(|key| format!("{key}: waited, and the service file does not say it"));
+    let left = old.leaving().map(|(key, _)| key);
+    let left = left
+        .filter(|key| !leaving_still.contains(key) && configuration.contains(key))
+        .map(|key| format!("{key}: was to be deleted, and the service file says it"));
+    bounded(waited.chain(left).collect())
+}
+
+/// At most so many as are told, and how many more there are.
+fn bounded(mut all: Vec<String>) -> Vec<String> {
+    let more = all.len().saturating_sub(MOST_WAITING_TOLD);
+    all.truncate(MOST_WAITING_TOLD);
+    all.extend((more > 0).then(|| format!("{more} more")));
+    all
+}
+
+/// The configuration of a service's DPU.
+fn dash_of(service: &Service) -> Option<&Config> {
+    let mut instances = service.chain.iter();
+    instances.find_map(|instance| instance.config.of::<Config>())
 }
 
 const NO_DASH: &str = "the service has no DPU";
@@ -164,11 +221,11 @@ fn view(flow: &FlowView, eni: String, ends: [Endpoint; 2], unused_ns: u64) -> Da
     }
 }
 
-/// Of what is not TCP nothing is known.
+/// Of what is not TCP nothing is known but that it is there.
 fn state(key: &EntryKey, state: State) -> String {
     match key.protocol() {
         6 => state.name().into(),
-        _ => String::new(),
+        _ => "open".into(),
     }
 }
 

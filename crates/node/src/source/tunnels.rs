@@ -1,12 +1,17 @@
 //! Generated packets for a DPU: connections of its ENIs' machines, in tunnels.
 //!
 //! Each flow of the generator becomes one between an ENI's machine and an address that the ENI's routes
-//! and mappings lead to, of the flow's IP version. Three of four are opened by the machine, the others
+//! and mappings lead to, of the flow's IP version. Where no machine talks over one of the versions, the
+//! generator is asked for flows of the [other one](Tunnels::fit) alone. Three of four are opened by the machine, the others
 //! from outside. What goes out comes from the machine's host with the VNI of machines; what comes in,
 //! from the host behind the mapping, with its network's VNI.
 
+mod lack;
+
 use super::{Feed, FeedItem};
 use crate::wiring::seed_of;
+use lack::{Lack, NoMachine};
+use std::net::IpAddr;
 use twinpath_control::service::Service;
 use twinpath_core::wire::layout::{Layout, Network};
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, Varying, entropy_of};
@@ -16,7 +21,7 @@ use twinpath_dash::objects::{AdminState, EniMode, VnetMapping};
 use twinpath_dash::tables::SwitchEntry;
 use twinpath_io::CaptureError;
 use twinpath_nf::dash::Config;
-use twinpath_traffic::{Direction, Generated, Generator};
+use twinpath_traffic::{Direction, Generated, Generator, TrafficConfig};
 
 /// Most addresses that an ENI's machine talks to.
 const MOST_PEERS: usize = 1024;
@@ -26,6 +31,13 @@ const STATIONS: [MacAddress; 2] = [
     MacAddress([2, 0, 0, 0, 0, 0x0a]),
     MacAddress([2, 0, 0, 0, 0, 0x0b]),
 ];
+
+/// A version of IP.
+#[derive(Copy, Clone)]
+enum IpVersion {
+    V4,
+    V6,
+}
 
 /// An ENI's machine, and whom it talks to.
 struct Machine {
@@ -81,25 +93,96 @@ impl Tunnels {
     /// Those of a service that is a DPU, if its configuration has ENIs whose machines can talk to
     /// somebody.
     pub fn of(service: &Service) -> Option<Self> {
+        Self::of_dpu(service)?.ok()
+    }
+
+    /// What is told of a DPU whose ENIs cannot send the service's generated packets as they are described,
+    /// or not at all: those are in no tunnels then, and are dropped.
+    pub fn warning(service: &Service) -> Option<String> {
+        let traffic = service.traffic.as_ref()?;
+        match Self::of_dpu(service)? {
+            Ok(tunnels) => tunnels.misfit(traffic),
+            Err(lack) => Some(format!(
+                "no ENI can send generated packets, so that they come in no tunnel and are dropped: {lack}"
+            )),
+        }
+    }
+
+    fn of_dpu(service: &Service) -> Option<Result<Self, Lack>> {
         let mut instances = service.chain.iter();
         let (instance, config) =
             instances.find_map(|instance| Some((instance, instance.config.of::<Config>()?)))?;
-        Self::new(config, seed_of(service, instance))
+        Some(Self::new(config, seed_of(service, instance)))
     }
 
-    fn new(config: &Config, seed: u64) -> Option<Self> {
+    fn new(config: &Config, seed: u64) -> Result<Self, Lack> {
         let snapshot = config.store().snapshot();
+        let configuration = &snapshot.configuration;
         let tables = config.tables(seed);
-        let machines = [true, false].map(|is_v4| machines(&snapshot.configuration, is_v4));
         let appliance = tables.appliance();
-        let is_of_use = machines.iter().any(|some| !some.is_empty());
-        Some(Self {
+        let sip = appliance.sip.ok_or(Lack::Sip)?;
+        let vm_vni = appliance.vm_vni.ok_or(Lack::VmVni)?;
+        let machines = [true, false].map(|is_v4| machines(configuration, sip, is_v4));
+        if machines.iter().all(Vec::is_empty) {
+            return Err(Lack::of_enis(configuration, |table, is_v4| {
+                machine(configuration, table, sip, is_v4).err()
+            }));
+        }
+        Ok(Self {
             machines,
-            sip: appliance.sip.filter(|_| is_of_use)?,
-            vm_vni: appliance.vm_vni?,
+            sip,
+            vm_vni,
             switch: tables.switch(),
             seed,
         })
+    }
+
+    /// The IP version that machines do not talk over, if they talk over one only.
+    fn missing_version(&self) -> Option<IpVersion> {
+        let [v4, v6] = &self.machines;
+        match (v4.is_empty(), v6.is_empty()) {
+            (true, _) => Some(IpVersion::V4),
+            (_, true) => Some(IpVersion::V6),
+            _ => None,
+        }
+    }
+
+    /// The traffic with flows of the IP versions alone that machines talk over. Addresses do not matter:
+    /// they become those of machines and their peers.
+    #[must_use]
+    pub fn fit(&self, traffic: &TrafficConfig) -> TrafficConfig {
+        let mut traffic = traffic.clone();
+        let Some(missing) = self.missing_version() else {
+            return traffic;
+        };
+        let hosts = &mut traffic.hosts;
+        let (share, server): (f64, IpAddr) = match missing {
+            IpVersion::V6 => (0.0, hosts.first_server_v4.into()),
+            IpVersion::V4 => (1.0, hosts.first_server_v6.into()),
+        };
+        hosts.ipv6_share = share;
+        let services = hosts.services.iter_mut().map(|one| &mut one.address);
+        let stores = traffic.kv.iter_mut().map(|kv| &mut kv.server_address);
+        for address in services.chain(stores) {
+            if address.is_ipv4() != server.is_ipv4() {
+                *address = server;
+            }
+        }
+        traffic
+    }
+
+    /// What is told where flows are of another IP version than the traffic says.
+    fn misfit(&self, traffic: &TrafficConfig) -> Option<String> {
+        if self.fit(traffic) == *traffic {
+            return None;
+        }
+        let (missing, other) = match self.missing_version()? {
+            IpVersion::V4 => ("IPv4", "IPv6"),
+            IpVersion::V6 => ("IPv6", "IPv4"),
+        };
+        Some(format!(
+            "no ENI can send over {missing}: all generated flows are of {other}"
+        ))
     }
 
     /// Puts a generated packet, which is changed, into its tunnel. Returns the length; `None` if no machine
@@ -156,7 +239,7 @@ impl Feed for TunnelFeed {
             let Some(generated) = self.generator.next_into(&mut self.inner) else {
                 return Ok(FeedItem::End);
             };
-            // What no machine can send is left out.
+            // Flows are of versions that machines talk over.
             if let Some(len) = self.tunnels.put(&generated, &mut self.inner, buffer) {
                 return Ok(FeedItem::Packet {
                     timestamp_ns: generated.timestamp_ns,
@@ -197,24 +280,37 @@ fn fields_of(inner: &[u8], layout: &Layout) -> [Endpoint; 2] {
 }
 
 /// The machines that can talk over an IP version.
-fn machines(configuration: &Configuration, is_v4: bool) -> Vec<Machine> {
+fn machines(configuration: &Configuration, sip: Address, is_v4: bool) -> Vec<Machine> {
     let enis = configuration.enis.iter();
-    let machines = enis.filter_map(|(_, table)| machine(configuration, table, is_v4));
+    let machines = enis.filter_map(|(_, table)| machine(configuration, table, sip, is_v4).ok());
     machines.collect()
 }
 
-fn machine(configuration: &Configuration, table: &EniTable, is_v4: bool) -> Option<Machine> {
+/// An ENI's machine, if it can talk to somebody by way of a DPU with this address.
+fn machine(
+    configuration: &Configuration,
+    table: &EniTable,
+    sip: Address,
+    is_v4: bool,
+) -> Result<Machine, NoMachine> {
     let eni = &table.eni;
     let is_plain = eni.admin_state == AdminState::Enabled && eni.mode == EniMode::Vm;
-    let host = eni.underlay_ip.filter(|_| is_plain)?;
-    let own_vnet = configuration.vnets.get(&eni.vnet)?;
+    if !is_plain {
+        return Err(NoMachine::NotPlain);
+    }
+    let is_reached = |host: &Address| host.is_v4() == sip.is_v4();
+    let host = eni.underlay_ip.filter(is_reached);
+    let host = host.ok_or(NoMachine::Host)?;
+    let own_vnet = configuration.vnets.get(&eni.vnet);
+    let own_vnet = own_vnet.ok_or(NoMachine::OwnMapping)?;
     let is_own = |(address, mapping): &(Address, VnetMapping)| {
         address.is_v4() == is_v4 && mapping.mac_address == Some(eni.mac_address)
     };
-    let (own, _) = own_vnet.mappings().take(MOST_PEERS).find(is_own)?;
-    let group = configuration
-        .route_groups
-        .get(table.route_group.as_ref()?)?;
+    let own = own_vnet.mappings().take(MOST_PEERS).find(is_own);
+    let (own, _) = own.ok_or(NoMachine::OwnMapping)?;
+    let group = table.route_group.as_ref();
+    let group = group.and_then(|group| configuration.route_groups.get(group));
+    let group = group.ok_or(NoMachine::RouteGroup)?;
     let mut machine = Machine {
         mac: eni.mac_address,
         host,
@@ -232,6 +328,7 @@ fn machine(configuration: &Configuration, table: &EniTable, is_v4: bool) -> Opti
             let is_peer = prefix.includes(address)
                 && address.is_v4() == is_v4
                 && address != own
+                && is_reached(&mapping.underlay_ip)
                 && mapping.private_link.is_none();
             if is_peer && machine.peers.len() < MOST_PEERS {
                 machine
@@ -240,7 +337,10 @@ fn machine(configuration: &Configuration, table: &EniTable, is_v4: bool) -> Opti
             }
         }
     }
-    (!machine.peers.is_empty()).then_some(machine)
+    match machine.peers.is_empty() {
+        true => Err(NoMachine::Peers),
+        false => Ok(machine),
+    }
 }
 
 fn peer(machine: &Machine, address: Address, mapping: &VnetMapping, vni: u32) -> Peer {

@@ -74,7 +74,16 @@ pub(super) fn told(applied: &Applied) -> String {
     });
     let waiting = applied.waiting.iter();
     let waiting: String = waiting.map(|one| format!("waits: {one}\n")).collect();
-    what_changed(applied) + &begun_anew(&applied.anew) + &waiting + &file.unwrap_or_default()
+    let forgotten = applied.forgotten.iter();
+    let forgotten: String = forgotten.map(|one| format!("forgotten: {one}\n")).collect();
+    [
+        what_changed(applied),
+        begun_anew(&applied.anew),
+        waiting,
+        forgotten,
+        file.unwrap_or_default(),
+    ]
+    .concat()
 }
 
 /// Why functions that were there know no connection any more.
@@ -93,7 +102,11 @@ fn begun_anew(functions: &[String]) -> String {
 
 fn what_changed(applied: &Applied) -> String {
     if applied.is_same {
-        return "nothing to change\n".into();
+        let is_settled = applied.waiting.is_empty();
+        return match is_settled {
+            true => "nothing to change\n".into(),
+            false => "nothing changes now\n".into(),
+        };
     }
     let mut parts = Vec::new();
     for (what, functions) in [
@@ -126,6 +139,31 @@ fn what_changed(applied: &Applied) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_waits_or_is_forgotten_is_told() {
+        let same = Applied {
+            is_same: true,
+            ..Applied::default()
+        };
+        assert_eq!(told(&same), "nothing to change\n");
+        let waits = Applied {
+            waiting: vec!["V: deleted once nothing refers to it; E does".into()],
+            ..same.clone()
+        };
+        assert_eq!(
+            told(&waits),
+            "nothing changes now\nwaits: V: deleted once nothing refers to it; E does\n"
+        );
+        let forgotten = Applied {
+            forgotten: vec!["V: was to be deleted, and the service file says it".into()],
+            ..same
+        };
+        assert_eq!(
+            told(&forgotten),
+            "nothing to change\nforgotten: V: was to be deleted, and the service file says it\n"
+        );
+    }
 
     #[test]
     fn functions_that_begin_anew_are_told_with_why() {

@@ -1,6 +1,7 @@
 //! `twinpath dash`: what a cloud configures on a DPU.
 
 mod apply;
+mod causes;
 mod check;
 mod findings;
 mod looks;

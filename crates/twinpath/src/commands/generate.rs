@@ -1,5 +1,6 @@
 //! `twinpath generate`: a capture of traffic that never was.
 
+use crate::checks::unsent_traffic;
 use crate::error::{CommandError, NoTraffic, RunRefusal};
 use crate::paths::{capture, check_name, is_same};
 use crate::stop::Stop;
@@ -60,18 +61,23 @@ struct Written {
 /// Generates.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let Description {
-        config,
+        mut config,
         seed,
         service,
     } = arguments.description()?;
     arguments.check_output()?;
+    let tunnels = service.as_ref().and_then(Tunnels::of);
+    let unsent = service.as_ref().and_then(unsent_traffic);
+    unsent.iter().for_each(output::warning);
+    if let Some(tunnels) = &tunnels {
+        config = tunnels.fit(&config);
+    }
     let expected = expected_packets(&config).ok_or(NoTraffic::Endless)?;
     let generator = Generator::new(&config, seed)?;
     let stop = Stop::on_signals()?;
     let bar = progress_bar(expected);
     let out = &arguments.out;
     let ingress = service.as_ref().map(Ingress::of);
-    let tunnels = service.as_ref().and_then(Tunnels::of);
     let places = (ingress.as_ref(), tunnels.as_ref());
     let ports = service.map_or_else(Vec::new, |service| service.ports);
     let written = match PortPattern::of(out) {
@@ -150,7 +156,7 @@ fn write<S: FrameSink>(
     while let Some(packet) = generator.next_into(&mut frame) {
         let bytes = match tunnels {
             None => frame.get(..packet.len).unwrap_or(&[]),
-            // What no machine can send is left out, as in a run.
+            // Flows are of versions that machines talk over, as in a run.
             Some(tunnels) => match tunnels.put(&packet, &mut frame, &mut outer) {
                 Some(len) => outer.get(..len).unwrap_or(&[]),
                 None => continue,

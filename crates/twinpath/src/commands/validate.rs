@@ -1,6 +1,6 @@
 //! `twinpath validate`: what is wrong with a service file.
 
-use crate::checks::{absent_devices, check};
+use crate::checks::{absent_devices, check, unsent_traffic};
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use serde::Serialize;
@@ -101,5 +101,6 @@ fn checked(arguments: &Arguments, warned: &mut Vec<Fault>) -> Result<(), Command
     let service = Service::load(&arguments.service)?;
     *warned = warnings(&service);
     warned.extend(absent_devices(&service));
+    warned.extend(unsent_traffic(&service));
     check(&service)
 }

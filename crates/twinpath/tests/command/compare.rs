@@ -51,6 +51,25 @@ fn two_empty_captures_are_no_proof() {
     );
 }
 
+/// A step of a vector in which all is dropped has an empty capture, and so must the run.
+#[test]
+fn two_empty_captures_are_the_same_where_a_vector_says_what_counts() {
+    let folder = Folder::with("compare.json", "{\"ignore\": [\"outer.ttl\"]}");
+    capture(&folder, "a.pcap", &[]);
+    capture(&folder, "full.pcap", &[udp("10.0.0.1:5000", SERVER, b"1")]);
+    let fields = ["--fields", "compare.json"];
+    let said = folder.succeed(&[&["compare", "a.pcap", "a.pcap"], &fields[..]].concat());
+    assert_eq!(said.out, "the same: both are empty\n");
+    let said = folder.run(&[&["compare", "a.pcap", "full.pcap"], &fields[..]].concat());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    folder.write(
+        "compare.json",
+        b"{\"endpoints\": [\"10.1.0.1\"], \"endpoints_all_used\": true}",
+    );
+    let said = folder.run(&[&["compare", "a.pcap", "a.pcap"], &fields[..]].concat());
+    assert_eq!(said.code, Some(1), "{said:?}");
+}
+
 #[test]
 fn captures_that_are_the_same_are_counted() {
     let folder = Folder::new();

@@ -11,6 +11,13 @@ const ENIS: &str = r#"[
 ]
 "#;
 
+/// What else packets need.
+const REST: &str = r#"[
+    {"DASH_APPLIANCE_TABLE:dpu": {"sip": "10.1.0.5", "vm_vni": 2001}, "OP": "SET"},
+    {"DASH_ROUTE_RULE_TABLE:eni-1:1001:20.0.0.0/24": {"action_type": "decap"}, "OP": "SET"}
+]
+"#;
+
 const NETWORKS: &str = r#"[
     {"DASH_VNET_TABLE:vnet-1": {"vni": "1001"}, "OP": "SET"},
     {"DASH_ROUTING_TYPE_TABLE:vnet_encap": {"action_type": "staticencap", "encap_type": "vxlan"}, "OP": "SET"},
@@ -34,12 +41,12 @@ fn json(said: &Said) -> Value {
 #[test]
 fn a_whole_configuration_is_told_by_table_eni_and_cost() {
     // The ENIs come first by name, and wait for what comes with the networks.
-    let folder = folder(&[("a.json", ENIS), ("b.json", NETWORKS)]);
+    let folder = folder(&[("a.json", ENIS), ("b.json", NETWORKS), ("c.json", REST)]);
     let said = folder.run(&["dash", "check", "."]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(said.err, "");
     for line in [
-        "2 files, 8 objects in force, no error",
+        "3 files, 10 objects in force, no error\n",
         "DASH_VNET_MAPPING_TABLE                        2",
         "eni-1  vnet-1  00:1a:c5:00:00:01  enabled           1          2",
         "32.0 GB would hold",
@@ -68,8 +75,8 @@ fn what_is_missing_is_named_with_all_that_waits_for_it() {
     assert_eq!(said.code, Some(1), "{said:?}");
     for line in [
         "a.json:2: DASH_ENI_TABLE:eni-1: vnet: waits for DASH_VNET_TABLE:vnet-1, which is not there",
-        "a.json:5: DASH_ENI_ROUTE_TABLE:eni-1: key: waits for DASH_ENI_TABLE:eni-1, which is not there",
-        "1 file, 1 object in force, 3 waiting, no error",
+        "a.json:5: DASH_ENI_ROUTE_TABLE:eni-1: key: waits for DASH_ENI_TABLE:eni-1, which waits, too",
+        "1 file, 1 object in force, 3 waiting\n",
     ] {
         assert!(said.out.contains(line), "{line:?} in {}", said.out);
     }
@@ -105,6 +112,52 @@ fn errors_have_file_line_object_and_field() {
         (&"wrong.json".into(), &"vnii".into())
     );
     assert_eq!(error["line"], 3);
+}
+
+/// Whoever reads that something is not there is told where to look.
+#[test]
+fn what_became_of_a_missing_object_is_told() {
+    let wrong = r#"[
+    {"DASH_ENI_TABLE:eni-1": {"mac_address": "02:00:00:00:00:01", "vnet": "vnte-1"}, "OP": "SET"},
+    {"DASH_VNET_TABLE:red": {"vni": "x"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-2": {"mac_address": "02:00:00:00:00:02", "vnet": "red"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-3": {"mac_address": "02:00:00:00:00:03", "vnet": "vnet-1"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-4": {"mac_address": "02:00:00:00:00:03", "vnet": "vnet-1"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-5": {"mac_address": "02:00:00:00:00:05", "vnet": "vnet-2"}, "OP": "SET"},
+    {"DASH_ROUTE_RULE_TABLE:eni-4:1001:20.0.0.0/24": {"action_type": "decap"}, "OP": "SET"}
+]
+"#;
+    let folder = folder(&[("a.json", wrong), ("b.json", NETWORKS)]);
+    let said = folder.run(&["dash", "check", "a.json", "b.json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for line in [
+        "a.json:2: DASH_ENI_TABLE:eni-1: vnet: waits for DASH_VNET_TABLE:vnte-1, which is not there; did you mean DASH_VNET_TABLE:vnet-1?\n",
+        "a.json:4: DASH_ENI_TABLE:eni-2: vnet: waits for DASH_VNET_TABLE:red, which has an error (a.json:3)\n",
+        "a.json:8: DASH_ROUTE_RULE_TABLE:eni-4:1001:20.0.0.0/24: key: waits for DASH_ENI_TABLE:eni-4, which is refused\n",
+        // Other numbers are other things.
+        "a.json:7: DASH_ENI_TABLE:eni-5: vnet: waits for DASH_VNET_TABLE:vnet-2, which is not there\n",
+    ] {
+        assert!(said.out.contains(line), "{line:?} in {}", said.out);
+    }
+}
+
+/// A configuration of which something is refused is not without error.
+#[test]
+fn what_is_refused_is_not_called_right() {
+    let same = r#"[
+    {"DASH_VNET_TABLE:vnet-1": {"vni": "1001"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-1": {"mac_address": "02:00:00:00:00:01", "vnet": "vnet-1"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-2": {"mac_address": "02:00:00:00:00:01", "vnet": "vnet-1"}, "OP": "SET"}
+]
+"#;
+    let folder = folder(&[("a.json", same)]);
+    let said = folder.run(&["dash", "check", "a.json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(
+        said.out.contains("2 objects in force, 1 refused"),
+        "{said:?}"
+    );
+    assert!(!said.out.contains("no error"), "{said:?}");
 }
 
 #[test]

@@ -339,6 +339,29 @@ fn a_running_dpu_is_looked_at_and_changed() {
     assert!(rules.out.contains("`twinpath flows` shows"), "{rules:?}");
     let none = running.ask(&["dash", "flows", "--unused", "1h"]);
     assert_eq!((none.code, none.out.as_str()), (Some(1), "0 flows\n"));
+    for asked in ["flows", "enis", "counters", "meters"] {
+        let said = running.ask(&["dash", asked, "--eni", "nope"]);
+        assert_eq!(said.code, Some(2), "{asked}: {said:?}");
+        assert!(said.err.contains("no ENI \"nope\""), "{asked}: {said:?}");
+    }
+    let said = running.ask(&["dash", "flows", "--address", "10.0.0.0/24"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let hint = "expected an address; `flows` takes networks as --flow \"any 10.0.0.0/24 *\"";
+    assert!(said.err.contains(hint), "{said:?}");
+    let some = ["dash", "flows", "--flow", "any 10.0.0.0/8 *", "--most", "5"];
+    running.ask_until(&some, |said| said.code == Some(0));
+    // Of UDP it is known that it is there.
+    let udp = values(&["dash", "flows", "--flow", "udp * *", "--most", "5"]);
+    assert!(udp.iter().all(|flow| flow["state"] == "open"), "{udp:?}");
+    let said = running.ask(&["dash", "flows", "--most", "5"]);
+    assert!(
+        said.out.contains(" s\n") || said.out.contains("ms\n"),
+        "{said:?}"
+    );
+    let said = running.ask(&["dash", "counters"]);
+    assert!(said.out.contains("\npackets of no ENI: "), "{said:?}");
+    let said = running.ask(&["dash", "enis"]);
+    assert!(said.out.contains(" resimulated "), "{said:?}");
     let enis = values(&["dash", "enis"]);
     assert_eq!(enis.len(), 6);
     let said = running.ask(&["dash", "counters", "--eni", "red-2"]);
@@ -384,15 +407,140 @@ fn a_running_dpu_is_looked_at_and_changed() {
             .contains("\nwaits: DASH_ROUTE_TABLE:none:10.9.0.0/16: "),
         "{said:?}"
     );
-    // The service file says what it was.
+    // So is what is to be deleted, with what it waits for.
+    let delete = br#"[{"DASH_VNET_TABLE:blue": {}, "OP": "DEL"}]"#;
+    running.folder.write("delete.json", delete);
+    let said = running.ask(&["dash", "apply", "delete.json"]);
+    assert!(said.out.starts_with("nothing changes now\n"), "{said:?}");
+    let waits = "\nwaits: DASH_VNET_TABLE:blue: deleted once nothing refers to it; DASH_ROUTE_TABLE:blue-routes:10.0.0.0/16, ";
+    assert!(said.out.contains(waits), "{said:?}");
+    // The service file says what it was, and nothing waits any more.
     let said = running.ask(&["apply", "edge.toml"]);
     assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    for forgotten in [
+        "\nforgotten: DASH_ROUTE_TABLE:none:10.9.0.0/16: waited, and the service file does not say it\n",
+        "\nforgotten: DASH_VNET_TABLE:blue: was to be deleted, and the service file says it\n",
+    ] {
+        assert!(said.out.contains(forgotten), "{said:?}");
+    }
     let said = running.ask(&["apply", "edge.toml"]);
     assert_eq!(said.out, "nothing to change\n");
     let folder = running.stop();
     let report = folder.report("r");
     // How long it ran, and so the share of connections that go on, depends on the host.
     assert!(report.fast.packets > 50, "{:?}", report.fast);
+}
+
+/// A service with these objects, a file of the examples' if they are none, and generated packets.
+fn generating(objects: Option<&str>) -> Folder {
+    let config = match objects {
+        Some(_) => "own.json".into(),
+        None => format!("{}/../../examples/dpu.json", env!("CARGO_MANIFEST_DIR")),
+    };
+    let service = format!(
+        "{SERVICE}config = [{config:?}]\n[traffic]\npackets = 3000\nflows = 200\ntcp_share = 0.6\n\
+         fragment_share = 0.05\nicmp_error_share = 0.05\n\
+         tcp = {{ out_of_order_share = 0.01, reset_share = 0.05 }}\n\
+         hosts = {{ clients = 1, ipv6_share = 0.4 }}\n"
+    );
+    let folder = Folder::with("dpu.toml", &service);
+    folder.write("own.json", objects.unwrap_or("[]").as_bytes());
+    folder
+}
+
+/// As on the command line; and a mistake is told at the text that names its folder.
+#[test]
+fn a_folder_stands_for_its_files_in_a_dpus_table() {
+    let service =
+        |folder: &str| format!("{SERVICE}config = [\"{folder}\"]\n[traffic]\npackets = 10\n");
+    let folder = Folder::with("dpu.toml", &service("dpu0"));
+    let fail = |why: &str| folder.fail(&["run", "dpu.toml", "--no-report"], why);
+    fail("dpu0");
+    std::fs::create_dir(folder.path("dpu0")).expect("a folder");
+    folder.write("dpu0/readme.txt", b"no JSON");
+    fail("expected a file, or a folder with files whose names end with .json; there is none in it");
+    let examples = format!("{}/../../examples", env!("CARGO_MANIFEST_DIR"));
+    for name in ["dpu.json", "dpu-v6.json"] {
+        let bytes = std::fs::read(format!("{examples}/{name}")).expect("an example");
+        folder.write(&format!("dpu0/{name}"), &bytes);
+    }
+    for named in ["dpu0", "dpu0/"] {
+        folder.write("dpu.toml", service(named).as_bytes());
+        let said = folder.succeed(&["validate", "dpu.toml"]);
+        assert!(said.out.contains("nothing is wrong"), "{said:?}");
+        assert!(!said.err.contains("wait"), "{said:?}");
+    }
+    folder.write(
+        "dpu0/z.json",
+        b"[\n{\"DASH_VNET_TABLE:v\": {}, \"OP\": \"SET\"}]",
+    );
+    let said = fail("dpu.toml:7:");
+    assert!(
+        said.err.contains("dpu0/z.json:2: DASH_VNET_TABLE:v: "),
+        "{said:?}"
+    );
+}
+
+/// Where machines talk over IPv4 alone all flows are of it, and none is left out.
+#[test]
+fn as_many_packets_are_generated_for_a_dpu_as_are_asked_for() {
+    let folder = generating(None);
+    let told = "no ENI can send over IPv6: all generated flows are of IPv4";
+    let out = ["--packets", "1000", "--out", "s.pcap"];
+    let said = folder.succeed(&[&["generate", "--service", "dpu.toml"][..], &out].concat());
+    assert!(said.out.starts_with("s.pcap: 1,000 packets, "), "{said:?}");
+    assert!(said.err.contains(told), "{said:?}");
+    assert_eq!(capture(&folder.path("s.pcap")).len(), 1000);
+    let said = folder.succeed(&["validate", "dpu.toml"]);
+    assert!(said.err.contains(told), "{said:?}");
+    assert!(said.out.contains("nothing is wrong, 1 warning"), "{said:?}");
+    let run = ["--execution", "virtual", "--report", "r"];
+    let said = folder.succeed(&[&["run", "dpu.toml"][..], &run].concat());
+    assert!(said.err.contains(told), "{said:?}");
+    let report: Value = serde_json::from_slice(&folder.read("r/report.json")).expect("JSON");
+    assert_eq!(report["totals"]["packets_in"], 3000);
+}
+
+/// Packets are in no tunnels then, and dropped: what is missing is told.
+#[test]
+fn a_dpu_of_which_no_eni_can_send_is_told_what_it_lacks() {
+    let objects = [
+        r#"{"DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.5", "vm_vni": 2001}, "OP": "SET"}"#,
+        r#"{"DASH_VNET_TABLE:blue": {"vni": 1001, "guid": "1f29fb80-265b-2e63-4d03-c0a3f41cd99e"}, "OP": "SET"}"#,
+        r#"{"DASH_ENI_TABLE:eni1": {"eni_id": "eni1", "mac_address": "02:00:00:00:01:01", "vnet": "blue", "underlay_ip": "20.0.1.1", "admin_state": "enabled"}, "OP": "SET"}"#,
+        r#"{"DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.1.1", "mac_address": "02:00:00:00:01:01"}, "OP": "SET"}"#,
+        r#"{"DASH_ROUTE_GROUP_TABLE:g": {"guid": "g", "version": "1"}, "OP": "SET"}"#,
+        r#"{"DASH_ROUTE_TABLE:g:10.0.0.0/16": {"routing_type": "vnet", "vnet": "blue"}, "OP": "SET"}"#,
+        r#"{"DASH_ENI_ROUTE_TABLE:eni1": {"group_id": "g"}, "OP": "SET"}"#,
+        r#"{"DASH_VNET_MAPPING_TABLE:blue:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.1.2"}, "OP": "SET"}"#,
+    ];
+    let types = r#"{"DASH_ROUTING_TYPE_TABLE:vnet": {"action_name": "look", "action_type": "maprouting"}, "OP": "SET"}, {"DASH_ROUTING_TYPE_TABLE:vnet_encap": {"action_name": "tunnel", "action_type": "staticencap", "encap_type": "vxlan"}, "OP": "SET"}"#;
+    let with = |count: usize| {
+        let some = [&[types], &objects[..count]].concat().join(",\n");
+        generating(Some(&format!("[{some}]")))
+    };
+    for (count, lack) in [
+        (0, "DASH_APPLIANCE_TABLE says no sip"),
+        (2, "there is none"),
+        (
+            3,
+            "eni1 has its MAC address 02:00:00:00:01:01 in no mapping of its network blue",
+        ),
+        (4, "eni1 has no group of routes"),
+        (7, "eni1 has no route to a network with mappings of others"),
+    ] {
+        let folder = with(count);
+        let told = format!(
+            "no ENI can send generated packets, so that they come in no tunnel and are dropped: {lack}\n"
+        );
+        let said = folder.succeed(&["validate", "dpu.toml"]);
+        assert!(said.err.contains(&told), "{said:?}");
+        let run = ["--execution", "virtual", "--no-report"];
+        let said = folder.succeed(&[&["run", "dpu.toml"][..], &run].concat());
+        assert!(said.err.contains(&told), "{said:?}");
+    }
+    let said = with(objects.len()).succeed(&["validate", "dpu.toml"]);
+    assert!(!said.err.contains("no ENI can send generated"), "{said:?}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `twinpath dash check`: what is wrong with a configuration, and what it holds.
 
-use super::findings::{Finding, Findings};
+use super::findings::{Finding, Findings, Origins};
 use super::text::FindingsText;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use std::path::PathBuf;
+use twinpath_control::report::units;
 use twinpath_dash::Files;
 use twinpath_dash::config::Store;
 
@@ -13,7 +14,8 @@ use twinpath_dash::config::Store;
 /// Reads SONiC's JSON for DASH: lists of objects with SET or DEL, in any order, from as many files as
 /// there are. Every error is told with its file, line, object and field; so is every object that
 /// refers to something that is not there and therefore waits, every one that cannot be together
-/// with another, and every one that is deleted although others refer to it. Then it tells what is
+/// with another, and every one that is deleted although others refer to it. What is right and will not work is a warning: an appliance or
+/// routes that are missing, an ENI that is not enabled, addresses to which no answer comes. Then it tells what is
 /// in force, for each table and each ENI, and the memory that it takes to keep it. Exit code 1 if
 /// anything is wrong or waits, 0 if there are warnings at most.
 #[derive(clap::Args)]
@@ -39,9 +41,11 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut files = Files::read(&arguments.files)?;
     let changes = std::mem::take(&mut files.changes);
     let mut store = Store::default();
-    let applied = store.apply(changes);
+    let mut origins = Origins::default();
+    let changes = changes.into_iter();
+    let applied = store.apply(changes.inspect(|(change, origin)| origins.note(change, *origin)));
     let memory_bytes = arguments.memory * 1_000_000_000;
-    let findings = Findings::new(&files, &store, &applied, memory_bytes);
+    let findings = Findings::new(&files, &origins, &store, &applied, memory_bytes);
     if arguments.json {
         output::print(&(serde_json::to_string_pretty(&findings)? + "\n"))?;
     } else {
@@ -57,10 +61,20 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}: ", self.file, self.line)?;
+        if !self.file.is_empty() {
+            write!(f, "{}:{}: ", self.file, self.line)?;
+        }
         for part in [&self.object, &self.field].into_iter().flatten() {
             write!(f, "{part}: ")?;
         }
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        match (&self.second, self.objects) {
+            (None, _) => Ok(()),
+            (Some(second), 2) => write!(f, " (likewise {second})"),
+            (Some(second), objects) => {
+                let more = units::count(objects as u64 - 2);
+                write!(f, " (likewise {second} and {more} more)")
+            }
+        }
     }
 }

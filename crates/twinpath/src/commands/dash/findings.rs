@@ -1,13 +1,14 @@
 //! What a configuration holds, and what is wrong with it, as values.
 
+use super::causes::Causes;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use twinpath_dash::Files;
 use twinpath_dash::config::{
-    Applied, Configuration, Cost, EniTable, Origin, Stages, Store, Waiting,
+    Applied, Configuration, Cost, EniTable, Origin, Stages, Store, Waiting, Warning,
 };
 use twinpath_dash::json::Problem;
-use twinpath_dash::objects::{AclGroupId, AdminState, EniId, Key, Table};
+use twinpath_dash::objects::{AclGroupId, AdminState, Change, EniId, Key, Object, Table};
 
 /// How many objects are named that refer to one that is deleted.
 const NAMED: usize = 3;
@@ -41,6 +42,10 @@ pub(super) struct Finding {
     pub object: Option<String>,
     pub field: Option<String>,
     pub message: String,
+    /// How many objects it is about.
+    pub objects: usize,
+    /// The second of them.
+    pub second: Option<String>,
 }
 
 /// An object that is not in force.
@@ -113,7 +118,13 @@ pub(super) struct NamedCost {
 }
 
 impl Findings {
-    pub fn new(files: &Files, store: &Store, applied: &Applied, memory_bytes: u64) -> Self {
+    pub fn new(
+        files: &Files,
+        origins: &Origins,
+        store: &Store,
+        applied: &Applied,
+        memory_bytes: u64,
+    ) -> Self {
         let (warnings, errors): (Vec<_>, Vec<_>) = files
             .problems
             .iter()
@@ -124,17 +135,25 @@ impl Findings {
                 .map(|(file, problem)| Finding::of(files, *file, problem))
                 .collect()
         };
+        let mut causes = Causes::new(files);
         let waiting = store.waiting();
         let waiting: Vec<_> = waiting
-            .map(|(key, waiting)| WaitingObject::of(files, key, waiting))
+            .map(|(key, waiting)| {
+                WaitingObject::of(files, key, waiting, causes.message(store, waiting))
+            })
             .collect();
-        let leaving = store.leaving();
+        let leaving: Vec<_> = store.leaving().collect();
+        let referring = store.referring(leaving.iter().map(|(key, _)| *key), NAMED);
+        let leaving = leaving.into_iter();
         let leaving: Vec<_> = leaving
-            .map(|(key, origin)| LeavingObject::of(files, store, key, origin))
+            .map(|(key, origin)| LeavingObject::of(files, key, origin, &referring[key]))
             .collect();
         let snapshot = store.snapshot();
         let configuration = &snapshot.configuration;
         let enis = configuration.enis.iter();
+        let mut warnings = findings(warnings);
+        let more = configuration.warnings().into_iter();
+        warnings.extend(more.map(|warning| Finding::of_warning(files, origins, warning)));
         Self {
             is_complete: errors.is_empty()
                 && waiting.is_empty()
@@ -143,7 +162,7 @@ impl Findings {
             files: files.paths.len(),
             errors: findings(errors),
             more_problems: files.more_problems,
-            warnings: findings(warnings),
+            warnings,
             waiting,
             leaving,
             dropped: applied.dropped,
@@ -169,12 +188,50 @@ impl Finding {
             object: problem.object.as_deref().map(Into::into),
             field: problem.field.as_deref().map(Into::into),
             message: problem.wrong.to_string(),
+            objects: 1,
+            second: None,
+        }
+    }
+
+    /// What is worth a look in all that is in force.
+    fn of_warning(files: &Files, origins: &Origins, warning: Warning) -> Self {
+        let [first, second] = [0, 1].map(|place| warning.examples.get(place));
+        let origin = first.and_then(|key| origins.0.get(key)).copied();
+        Self {
+            file: origin.map_or_else(String::new, |origin| file_of(files, origin.file)),
+            line: origin.map_or(0, |origin| origin.line),
+            object: first.map(ToString::to_string),
+            field: warning.field.map(Into::into),
+            message: warning.message,
+            objects: warning.objects,
+            second: second.map(ToString::to_string),
+        }
+    }
+}
+
+/// Where objects were set that may be warned of.
+#[derive(Default)]
+pub(super) struct Origins(HashMap<Key, Origin>);
+
+impl Origins {
+    /// Remembers where an object is set, if it may be warned of: there may be millions of others.
+    pub fn note(&mut self, change: &Change, origin: Origin) {
+        let Change::Set(object) = change else {
+            return;
+        };
+        let is_noted = match object {
+            Object::Appliance(..) | Object::Vnet(..) | Object::Eni(..) => true,
+            Object::VnetMapping(_, mapping) => mapping.private_link.is_some(),
+            _ => false,
+        };
+        if is_noted {
+            self.0.insert(object.key(), origin);
         }
     }
 }
 
 impl WaitingObject {
-    fn of(files: &Files, key: &Key, waiting: &Waiting) -> Self {
+    fn of(files: &Files, key: &Key, waiting: &Waiting, message: String) -> Self {
         let Waiting {
             origin, obstacle, ..
         } = waiting;
@@ -183,16 +240,15 @@ impl WaitingObject {
             line: origin.line,
             object: key.to_string(),
             field: obstacle.field,
-            because_of: obstacle.by.to_string(),
+            because_of: obstacle.cause(),
             is_refused: obstacle.refuses(),
-            message: obstacle.to_string(),
+            message,
         }
     }
 }
 
 impl LeavingObject {
-    fn of(files: &Files, store: &Store, key: &Key, origin: Origin) -> Self {
-        let referring = store.referring(key, NAMED);
+    fn of(files: &Files, key: &Key, origin: Origin, referring: &[Key]) -> Self {
         Self {
             file: file_of(files, origin.file),
             line: origin.line,

@@ -1,7 +1,7 @@
 //! `twinpath dash flows`, `enis`, `counters` and `meters`: a DPU that runs.
 
 use crate::error::CommandError;
-use crate::look::{Ends, look, time, unexpected};
+use crate::look::{Ends, look, unexpected};
 use crate::{Outcome, output};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -63,8 +63,8 @@ pub struct EniArguments {
 
 /// Shows what a running DPU has counted of each ENI, under SAI's names
 ///
-/// Those that are 0 are left out, but for JSON. Dropped packets are told by reason besides: those of
-/// no ENI under the name "none".
+/// Those that are 0 are left out, but for JSON. Dropped packets are told by reason besides; those of
+/// no ENI come last, in JSON under the name "none".
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath dash counters --control /run/dpu.sock --eni blue-1",
@@ -97,6 +97,9 @@ impl Asked {
         };
         if let Some(wanted) = &self.eni {
             dash.enis.retain(|eni| eni.eni == *wanted);
+            if dash.enis.is_empty() {
+                return Err(CommandError::Declined(format!("no ENI {wanted:?}")));
+            }
         }
         Ok(dash)
     }
@@ -174,7 +177,7 @@ fn flow_line(flow: &DashFlowView) -> String {
         58 => "icmpv6".into(),
         number => format!("protocol {number}"),
     };
-    let unused = time(*unused_ns);
+    let unused = units::duration(*unused_ns);
     format!(
         "{eni} {direction} {protocol} {source} -> {destination} {state}  unused for {unused}\n    there: {action}\n    back:  {answers}"
     )
@@ -185,11 +188,19 @@ pub fn enis(arguments: &EniArguments) -> Result<Outcome, CommandError> {
     let dash = arguments.asked.figures()?;
     let row = |cells: [String; 9]| {
         let [eni, rest @ ..] = cells;
-        let rest: String = rest.iter().map(|cell| format!("{cell:>11}")).collect();
+        let rest: String = rest.iter().map(|cell| format!("{cell:>13}")).collect();
         format!("{eni:<20}{rest}")
     };
     let head = [
-        "ENI", "outbound", "left", "inbound", "left", "flows", "opened", "rejudged", "dropped",
+        "ENI",
+        "outbound",
+        "left",
+        "inbound",
+        "left",
+        "flows",
+        "opened",
+        "resimulated",
+        "dropped",
     ];
     let head = row(head.map(str::to_owned));
     arguments
@@ -214,6 +225,9 @@ pub fn enis(arguments: &EniArguments) -> Result<Outcome, CommandError> {
         })
 }
 
+/// What programs read in place of a name for packets of no ENI.
+const NO_ENI: &str = "none";
+
 /// An ENI's counters.
 #[derive(Serialize)]
 struct Counters {
@@ -235,7 +249,7 @@ pub fn counters(arguments: &CounterArguments) -> Result<Outcome, CommandError> {
     let mut all: Vec<_> = enis.collect();
     if arguments.asked.eni.is_none() {
         all.push(Counters {
-            eni: "none".into(),
+            eni: NO_ENI.into(),
             sai: dash.sai(),
             drops: dash.drops,
         });
@@ -246,7 +260,13 @@ pub fn counters(arguments: &CounterArguments) -> Result<Outcome, CommandError> {
         let drops = one.drops.iter();
         let drops = drops.map(|(reason, count)| format!("\n    dropped ({reason}) {count}"));
         let lines: String = counters.chain(drops).collect();
-        format!("{}{lines}", one.eni)
+        match &*one.eni {
+            NO_ENI => {
+                let dropped = units::count(one.drops.values().sum());
+                format!("packets of no ENI: {dropped} dropped{lines}")
+            }
+            eni => format!("{eni}{lines}"),
+        }
     })
 }
 

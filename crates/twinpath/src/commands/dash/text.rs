@@ -94,10 +94,15 @@ fn verdict(f: &mut Formatter<'_>, all: &Findings) -> fmt::Result {
             parts.push(format!("{} {what}", units::count(count as u64)));
         }
     }
-    parts.push(match all.errors.len() + all.more_problems {
-        0 => "no error".into(),
-        errors => counted(errors, "error"),
-    });
+    // What waits or is refused is no success.
+    match all.errors.len() + all.more_problems {
+        0 if all.is_complete => parts.push("no error".into()),
+        0 => {}
+        errors => parts.push(counted(errors, "error")),
+    }
+    if !all.warnings.is_empty() {
+        parts.push(counted(all.warnings.len(), "warning"));
+    }
     writeln!(f, "{}", parts.join(", "))
 }
 

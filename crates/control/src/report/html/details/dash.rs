@@ -21,7 +21,7 @@ pub fn card(dash: &Dash) -> String {
         "left",
         "flows",
         "opened",
-        "judged anew",
+        "resimulated",
         "dropped",
         "most for",
     ];
