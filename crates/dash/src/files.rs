@@ -30,6 +30,24 @@ pub struct FileError {
     pub source: io::Error,
 }
 
+/// The files in a folder whose names end with `.json`, by name.
+///
+/// # Errors
+/// If it is no folder, or cannot be read.
+pub fn json_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = folder.read_dir()?.map(|entry| Ok(entry?.path()));
+    let mut files = entries.collect::<io::Result<Vec<_>>>()?;
+    files.retain(|path| is_json(path));
+    files.sort();
+    Ok(files)
+}
+
+/// Whether a file's name ends with `.json`.
+#[must_use]
+pub fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json")
+}
+
 impl Files {
     /// Reads files, and of a folder all files whose names end with `.json`, by name.
     ///
@@ -51,21 +69,11 @@ impl Files {
             path: folder.into(),
             source,
         };
-        let mut paths = Vec::new();
-        for entry in folder.read_dir().map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
-                paths.push(path);
-            }
-        }
+        let paths = json_in(folder).map_err(failed)?;
         if paths.is_empty() {
             let nothing = "there is no file in it whose name ends with .json";
             return Err(failed(io::Error::new(io::ErrorKind::NotFound, nothing)));
         }
-        paths.sort();
         paths.iter().try_for_each(|path| self.add(path))
     }
 

@@ -31,7 +31,7 @@ pub mod steering;
 pub mod tables;
 
 pub use dpu::{Answer, Dpu, DpuStep, FlowView, Question, Verdict};
-pub use files::{FileError, Files};
+pub use files::{FileError, Files, is_json, json_in};
 pub use reason::Reason;
 pub use settings::Settings;
 pub use source::ObjectSource;

@@ -29,10 +29,6 @@ pub trait Files: Debug {
     }
 }
 
-fn is_json(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "json")
-}
-
 /// Files on the disk. Only regular ones of bounded length are read: anything else could keep its
 /// reader waiting for ever.
 #[derive(Copy, Clone, Debug)]
@@ -62,13 +58,7 @@ impl Files for Disk {
     }
 
     fn json_in(&self, path: &Path) -> Option<Vec<PathBuf>> {
-        let entries = path.read_dir().ok()?.flatten();
-        let mut files: Vec<_> = entries
-            .map(|entry| entry.path())
-            .filter(|path| is_json(path))
-            .collect();
-        files.sort();
-        Some(files)
+        twinpath_dash::json_in(path).ok()
     }
 }
 
@@ -120,7 +110,10 @@ impl Files for BTreeMap<PathBuf, Arc<str>> {
 
     fn json_in(&self, path: &Path) -> Option<Vec<PathBuf>> {
         let inside = self.keys().filter(|file| file.parent() == Some(path));
-        let files: Vec<_> = inside.filter(|file| is_json(file)).cloned().collect();
+        let files: Vec<_> = inside
+            .filter(|file| twinpath_dash::is_json(file))
+            .cloned()
+            .collect();
         (!files.is_empty()).then_some(files)
     }
 }

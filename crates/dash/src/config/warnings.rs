@@ -164,7 +164,7 @@ impl EniTable {
             && source != own
         {
             let message = format!(
-                "{source} is not the appliance's address, {own}: answers come to it and are dropped (vip_miss)"
+                "{source} is not the appliance's address, {own}: answers that are sent to it are dropped (vip_miss)"
             );
             warnings.tell(key(), "pl_underlay_sip", message);
         }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_private_link_source_that_is_not_the_appliances_is_told() {
         let eni = r#"{"DASH_ENI_TABLE:one": {"mac_address": "02:00:00:00:00:01", "vnet": "blue", "admin_state": "enabled", "pl_underlay_sip": "10.1.0.9"}}"#;
-        let told = "1 DASH_ENI_TABLE:one: pl_underlay_sip: 10.1.0.9 is not the appliance's address, 10.1.0.5: answers come to it and are dropped (vip_miss)";
+        let told = "1 DASH_ENI_TABLE:one: pl_underlay_sip: 10.1.0.9 is not the appliance's address, 10.1.0.5: answers that are sent to it are dropped (vip_miss)";
         assert_eq!(warnings(&[GOOD, eni]), [told]);
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Each flow of the generator becomes one between an ENI's machine and an address that the ENI's routes
 //! and mappings lead to, of the flow's IP version. Where no machine talks over one of the versions, the
-//! generator is asked for flows of the [other one](Tunnels::fit) alone. Three of four are opened by the machine, the others
-//! from outside. What goes out comes from the machine's host with the VNI of machines; what comes in,
-//! from the host behind the mapping, with its network's VNI.
+//! generator is asked for flows of the [other one](Tunnels::fit) alone. Three of four are opened by the
+//! machine, the others from outside. What goes out comes from the machine's host with the VNI of machines;
+//! what comes in, from the host behind the mapping, with its network's VNI.
 
 mod lack;
 

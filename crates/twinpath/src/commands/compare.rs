@@ -19,8 +19,8 @@ use twinpath_nf::files::{Disk, Files};
 /// told: which packet is missing, extra or at another place, or which header fields and payload
 /// bytes are others. Exit code 0 if they are the same, 1 if not or if
 /// neither holds a packet, 2 if a capture cannot be read. With --fields two captures without packets are
-/// the same: all packets of a test vector's step may have to be dropped. How many flows and directions have several packets is
-/// told, for only of these is there an order to compare.
+/// the same: all packets of a test vector's step may have to be dropped. How many flows and directions
+/// have several packets is told, for only of these is there an order to compare.
 ///
 /// Where both are pcapng with the same several interfaces, as a service with ports writes, each packet must
 /// also have the same interface.

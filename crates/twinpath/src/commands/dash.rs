@@ -38,20 +38,8 @@ enum Subject {
 
 /// The files that paths stand for, of a folder those in it that end with .json, by name.
 pub fn config_files(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for path in paths {
-        match path.read_dir() {
-            Ok(entries) => {
-                let paths = entries.flatten().map(|entry| entry.path());
-                let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
-                let mut inside: Vec<_> = paths.filter(is_json).collect();
-                inside.sort();
-                files.extend(inside);
-            }
-            Err(_) => files.push(path.clone()),
-        }
-    }
-    files
+    let inside = |path| twinpath_dash::json_in(path).unwrap_or_else(|_| vec![path.clone()]);
+    paths.iter().flat_map(inside).collect()
 }
 
 /// A service's DPU has what these files say, if there are any, and not what the service file names.
