@@ -4,8 +4,7 @@
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, that no oracle among
 //! them ran without its fast path, the benches' smoke
-//! run, the examples, circles of files, the tests with an RDMA card (`verbs`), and a short run of every
-//! fuzz target from its kept corpus. All of it draws the same cases every time, so that what passed once
+//! run, the examples, circles of files, and the tests with an RDMA card (`verbs`). All of it draws the same cases every time, so that what passed once
 //! passes again.
 //!
 //! `cargo xtask explore` looks for what nobody has seen and fails when it finds something: property
@@ -25,6 +24,7 @@ mod circles;
 mod deb;
 mod failures;
 mod features;
+mod fuzz;
 mod oracles;
 mod programs;
 mod properties;
@@ -34,8 +34,6 @@ mod virtual_machine;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
@@ -53,15 +51,15 @@ fn main() -> ExitCode {
             Ok(seed) => run_all(&[faults_step(seed)]),
             Err(_) => usage(),
         },
-        ["fuzz"] => run_all(&[fuzz_step(Fuzzing::New(60))]),
+        ["fuzz"] => run_all(&[fuzz_step(60)]),
         ["fuzz", seconds] => match seconds.parse() {
-            Ok(seconds) => run_all(&[fuzz_step(Fuzzing::New(seconds))]),
+            Ok(seconds) => run_all(&[fuzz_step(seconds)]),
             Err(_) => usage(),
         },
         ["explore"] => run_all(&[
             properties_step(fresh_seed()),
             faults_step(fresh_seed()),
-            fuzz_step(Fuzzing::New(60)),
+            fuzz_step(60),
         ]),
         ["manual"] => run_all(&[step(
             "manual",
@@ -188,7 +186,6 @@ fn test_steps() -> Vec<Step> {
         step("first command", first_command()),
         step("Debian package", debian_package()),
         verbs_step(),
-        fuzz_step(Fuzzing::Known),
     ]
 }
 
@@ -203,6 +200,19 @@ fn verbs_step() -> Step {
         Some(package) => may_skip(package),
         None => verbs::test(),
     })
+}
+
+/// All fuzz targets, each for so many seconds.
+fn fuzz_step(seconds: u64) -> Step {
+    step("fuzz", move || match has_compiler() {
+        true => fuzz::run(&root(), seconds),
+        false => may_skip("g++"),
+    })
+}
+
+/// Whether there is a compiler of C++, or can be.
+fn has_compiler() -> bool {
+    succeeds(Command::new("c++").arg("--version")) || installs("g++")
 }
 
 /// Lines of code beside those of other revisions.
@@ -360,136 +370,7 @@ fn may_skip(package: &str) -> bool {
     !is_ci
 }
 
-/// From where the fuzzer goes on, and for how long.
-#[derive(Copy, Clone)]
-enum Fuzzing {
-    /// From the kept corpus, with inputs that are the same every time.
-    Known,
-    /// Also from what was found before, so many seconds, with new inputs.
-    New(u64),
-}
-
-fn fuzz_step(fuzzing: Fuzzing) -> Step {
-    step("fuzz", move || fuzz(fuzzing))
-}
-
-/// Instrumentation that libFuzzer needs, on the stable compiler.
-const FUZZ_FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares";
-
-fn fuzz(fuzzing: Fuzzing) -> bool {
-    if !succeeds(Command::new("c++").arg("--version")) && !installs("g++") {
-        return may_skip("g++");
-    }
-    let host = "x86_64-unknown-linux-gnu";
-    let folder = root().join("fuzz");
-    let built = succeeds(
-        Command::new(env!("CARGO"))
-            .args(["build", "--release", "--target", host])
-            .current_dir(&folder)
-            .env("RUSTFLAGS", FUZZ_FLAGS),
-    );
-    built && fuzz_all(&folder, host, fuzzing)
-}
-
-/// Most targets that run at the same time: each may take gigabytes.
-const FUZZED_AT_ONCE: usize = 4;
-
-/// Runs all targets, each of which keeps one processor busy, and as many at the same time as there are
-/// processors. What one prints is printed when it ends.
-fn fuzz_all(folder: &Path, host: &str, fuzzing: Fuzzing) -> bool {
-    let targets = names(&files_in(&folder.join("fuzz_targets")));
-    let (next, passed) = (Mutex::new(targets.iter()), AtomicBool::new(true));
-    let take = || next.lock().map_or(None, |mut targets| targets.next());
-    let run = || {
-        while let Some(target) = take() {
-            let has_passed = fuzz_one(folder, host, target, fuzzing);
-            passed.fetch_and(has_passed, Ordering::Relaxed);
-        }
-    };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..processors.min(FUZZED_AT_ONCE) {
-            scope.spawn(run);
-        }
-    });
-    passed.into_inner()
-}
-
-/// Folders of the repository whose files a target starts from, besides its kept corpus.
-fn seeds(target: &str) -> &'static [&'static str] {
-    match target {
-        "service_file" => &["examples"],
-        "inspector_rules" => &["examples", "crates/nf/src/inspector"],
-        "plan_file" => &["plans"],
-        _ => &[],
-    }
-}
-
-/// Seconds that each target gets within `test`, and inputs it takes at most.
-const KNOWN_SECONDS: u64 = 5;
-const KNOWN_RUNS: &str = "100000";
-
-fn fuzz_one(folder: &Path, host: &str, target: &str, fuzzing: Fuzzing) -> bool {
-    let (found, seconds, same) = match fuzzing {
-        Fuzzing::Known => (
-            "target/corpus-known",
-            KNOWN_SECONDS,
-            vec![format!("-seed={KNOWN_SEED}"), format!("-runs={KNOWN_RUNS}")],
-        ),
-        Fuzzing::New(seconds) => ("target/corpus", seconds, Vec::new()),
-    };
-    let found = folder.join(found).join(target);
-    let kept = folder.join("corpus").join(target);
-    if matches!(fuzzing, Fuzzing::Known) {
-        // What an earlier run found would change what this one tries.
-        let _ = std::fs::remove_dir_all(&found);
-    }
-    let made = std::fs::create_dir_all(&found).is_ok() && std::fs::create_dir_all(&kept).is_ok();
-    let limits = [
-        format!("-max_total_time={seconds}"),
-        "-timeout=10".into(),
-        "-rss_limit_mb=2048".into(),
-        "-max_len=4096".into(),
-        "-print_final_stats=1".into(),
-        "-verbosity=0".into(),
-    ];
-    let program = target_folder(folder)
-        .join(host)
-        .join("release")
-        .join(target);
-    if !made {
-        println!("fuzz {target}: no room for what it finds");
-        return false;
-    }
-    let mut command = Command::new(program);
-    command
-        .arg(&found)
-        .arg(&kept)
-        .args(seeds(target).iter().map(|folder| root().join(folder)))
-        .args(limits)
-        .args(same)
-        .current_dir(folder);
-    println!("---- fuzz {target}, up to {seconds} s ----");
-    let (passed, told) = told(&mut command);
-    let how = if passed { "passed" } else { "FAILED" };
-    println!("---- fuzz {target}: {how} ----\n{told}");
-    passed
-}
-
-/// Whether a command succeeds, and what it prints.
-fn told(command: &mut Command) -> (bool, String) {
-    match command.output() {
-        Ok(output) => {
-            let bytes = [output.stdout, output.stderr].concat();
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            (output.status.success(), text)
-        }
-        Err(error) => (false, error.to_string()),
-    }
-}
-
+/// Where things are built that are of a folder.
 fn target_folder(folder: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| folder.join("target"), PathBuf::from)
 }

@@ -3,8 +3,11 @@
 use crate::headers::Direction;
 use crate::reason::Reason;
 
-/// Most metering classes that an ENI's bytes are counted for, as in SONiC; bytes of others are not.
+/// Most metering classes that an ENI's bytes are counted for, as in SONiC; one of them is
+/// [`OTHER_CLASSES`] if there are more.
 pub const MAX_METER_CLASSES: usize = 4095;
+/// Stands for all classes that come when there is no room for them; flows that are not metered have none.
+pub const OTHER_CLASSES: u32 = 0;
 
 /// Packets and bytes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -109,27 +112,31 @@ pub struct Meters {
     numbers: Vec<(u32, u16)>,
     /// A class and its bytes, outbound first.
     buckets: Vec<(u32, [u64; 2])>,
-    refused: u64,
 }
 
 impl Meters {
-    /// The number of a class, from 1; 0 for none, and for one more than there may be.
+    /// The number of a class, from 1; 0 for none. All that are more than there may be have the last one.
     pub(crate) fn number(&mut self, class: u32) -> u16 {
         if class == 0 {
             return 0;
         }
-        let place = match self.place(class) {
-            Ok(place) => return self.numbers[place].1,
-            Err(place) => place,
-        };
-        if self.buckets.len() >= MAX_METER_CLASSES {
-            self.refused += 1;
-            return 0;
+        match self.place(class) {
+            Ok(place) => self.numbers[place].1,
+            Err(_) if self.buckets.len() >= MAX_METER_CLASSES - 1 => self.number_of_others(),
+            Err(place) => {
+                self.buckets.push((class, [0; 2]));
+                let number = self.buckets.len() as u16;
+                self.numbers.insert(place, (class, number));
+                number
+            }
         }
-        self.buckets.push((class, [0; 2]));
-        let number = self.buckets.len() as u16;
-        self.numbers.insert(place, (class, number));
-        number
+    }
+
+    fn number_of_others(&mut self) -> u16 {
+        if self.buckets.len() < MAX_METER_CLASSES {
+            self.buckets.push((OTHER_CLASSES, [0; 2]));
+        }
+        MAX_METER_CLASSES as u16
     }
 
     /// Where a class is among the numbers, or would be.
@@ -157,12 +164,6 @@ impl Meters {
     pub fn iter(&self) -> impl Iterator<Item = (u32, [u64; 2])> + '_ {
         self.buckets.iter().copied()
     }
-
-    /// Flows whose class was one too many.
-    #[must_use]
-    pub const fn refused(&self) -> u64 {
-        self.refused
-    }
 }
 
 #[cfg(test)]
@@ -173,14 +174,19 @@ mod tests {
     fn classes_have_a_bound() {
         let mut meters = Meters::default();
         assert_eq!(meters.number(0), 0);
-        for class in 1..=MAX_METER_CLASSES as u32 {
+        for class in 1..MAX_METER_CLASSES as u32 {
             assert_eq!(usize::from(meters.number(class * 3)), class as usize);
         }
-        assert_eq!((meters.number(1), meters.refused()), (0, 1));
+        for other in [1, 2, 1 << 31] {
+            assert_eq!(usize::from(meters.number(other)), MAX_METER_CLASSES);
+        }
         assert_eq!(meters.number(3), 1);
         meters.count(1, Direction::Inbound, 80);
+        meters.count(MAX_METER_CLASSES as u16, Direction::Outbound, 90);
         meters.count(0, Direction::Inbound, 80);
         assert_eq!(meters.of(3), [0, 80]);
+        assert_eq!(meters.iter().last(), Some((OTHER_CLASSES, [90, 0])));
+        assert_eq!(meters.iter().count(), MAX_METER_CLASSES);
         assert_eq!(meters.of(1), [0, 0]);
     }
 }

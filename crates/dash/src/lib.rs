@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod cost;
 pub mod counters;
 mod dpu;
 mod files;
@@ -30,6 +31,7 @@ pub mod source;
 pub mod steering;
 pub mod tables;
 
+pub use cost::Cost;
 pub use dpu::{Answer, Dpu, DpuStep, FlowView, Question, Verdict};
 pub use files::{FileError, Files, is_json, json_in};
 pub use reason::Reason;

@@ -28,7 +28,7 @@ mod version_tests;
 mod warnings;
 
 pub use configuration::Configuration;
-pub use costs::{Cost, Costs};
+pub use costs::Costs;
 pub use obstacle::{Obstacle, Why};
 pub use shared_map::SharedMap;
 pub use store::{Applied, Limits, Origin, Snapshot, Store, Waiting};

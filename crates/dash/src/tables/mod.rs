@@ -44,6 +44,7 @@ use twinpath_core::hash::HashKey;
 use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, fields};
 
+use crate::cost::Cost;
 use crate::headers::{Direction, Headers};
 use crate::objects::{
     AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
@@ -140,19 +141,27 @@ pub struct Tables {
     refused_enis: u64,
 }
 
-/// Bytes that parts of the tables take.
+/// What parts of the tables take.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Mappings, and how many there are.
-    pub mappings: (usize, usize),
-    /// Routes of all groups, and how many there are.
-    pub routes: (usize, usize),
-    /// Rules of all access lists, and how many there are.
-    pub acl_rules: (usize, usize),
-    /// Meter policies, and how many there are.
-    pub meters: (usize, usize),
+    /// Mappings.
+    pub mappings: Cost,
+    /// Routes of all groups.
+    pub routes: Cost,
+    /// Rules of all access lists, with all that is in them.
+    pub acl_rules: Cost,
+    /// Meter policies.
+    pub meters: Cost,
     /// Names of networks, tunnels and port maps that have numbers.
     pub names: usize,
+}
+
+impl MemoryUse {
+    /// Bytes of everything.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.mappings.bytes + self.routes.bytes + self.acl_rules.bytes + self.meters.bytes
+    }
 }
 
 impl Tables {
@@ -307,18 +316,17 @@ impl Tables {
         let routes = self.route_groups.values();
         let lists = self.acl_groups.values();
         let meters = self.meter_policies.values();
+        let cost = |number, bytes| Cost { number, bytes };
         MemoryUse {
-            mappings: (self.mappings.memory_bytes(), self.mappings.len()),
-            routes: routes.fold((0, 0), |(bytes, count), table| {
-                (bytes + table.memory_bytes(), count + table.len())
-            }),
-            acl_rules: lists.fold((0, 0), |(bytes, count), table| {
-                (bytes + table.memory_bytes(), count + table.len())
-            }),
+            mappings: cost(self.mappings.len(), self.mappings.memory_bytes()),
+            routes: routes
+                .map(|table| cost(table.len(), table.memory_bytes()))
+                .sum(),
+            acl_rules: lists
+                .map(|table| cost(table.len(), table.memory_bytes()))
+                .sum(),
+            meters: meters.map(|table| cost(1, table.memory_bytes())).sum(),
             names: self.numbers.len(),
-            meters: meters.fold((0, 0), |(bytes, count), table| {
-                (bytes + table.memory_bytes(), count + 1)
-            }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The compiled pipeline against the specification read aloud, on random configurations and packets.
 
 use crate::common::interpreter::{Interpreter, Packet};
-use crate::common::leaving::{compare, inner_of, process, taken_apart};
+use crate::common::leaving::{check_outer_headers, compare, inner_of, process, taken_apart};
 use crate::common::packets::{self, Dice};
 use crate::common::versions::ByVersions;
 use proptest::prelude::*;
@@ -9,6 +9,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
 use twinpath_dash::headers::Direction;
 use twinpath_dash::samples::Objects;
+use twinpath_dash::settings::Dscp;
 use twinpath_dash::{Dpu, Reason, Settings};
 
 const ENIS: u8 = 4;
@@ -17,6 +18,13 @@ fn settings(dice: &mut Dice) -> Settings {
     Settings {
         flows: 4096,
         port_map_must_match: dice.one_in(3),
+        empty_acl_denies: !dice.one_in(3),
+        check_outbound_source: !dice.one_in(3),
+        udp_checksum_v6: dice.one_in(2),
+        ttl: dice.pick(&[1, 64, 255]),
+        dscp: dice.pick(&[Dscp::Preserve, Dscp::Uniform, Dscp::Pipe(46)]),
+        underlay_mac: dice.maybe(packets::mac),
+        next_hop_mac: dice.maybe(packets::mac),
         ..Settings::default()
     }
 }
@@ -47,6 +55,7 @@ fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool
     match (&result, &expected) {
         (Ok(frame), Ok(sent)) => {
             compare(frame, sent, inner_of(&bytes))?;
+            check_outer_headers(frame, settings, &bytes)?;
             let counters = dpu.counters(&packet.eni).expect("there");
             let bytes_of_class = counters.meters.of(sent.meter_class);
             let inner_bytes = match packet.direction {
@@ -85,6 +94,7 @@ proptest! {
         for _ in 0..40 {
             let mut packet = packets::packet(&mut dice, &objects, ENIS);
             packets::to_external(&mut dice, &mut packet);
+            packets::from_elsewhere(&mut dice, &mut packet);
             check(&objects, &settings, &packet)?;
         }
     }
@@ -103,6 +113,7 @@ fn random_packets_come_to_all_ends() {
         for _ in 0..40 {
             let mut packet = packets::packet(&mut dice, &objects, ENIS);
             packets::to_external(&mut dice, &mut packet);
+            packets::from_elsewhere(&mut dice, &mut packet);
             let expected = Interpreter {
                 objects: &objects,
                 settings: &settings,
@@ -129,6 +140,7 @@ fn random_packets_come_to_all_ends() {
         "{hidden} hidden, {balanced} balanced"
     );
     for reason in [
+        Reason::SpoofedSource,
         Reason::UntrustedVni,
         Reason::AclInbound,
         Reason::AclOutbound,

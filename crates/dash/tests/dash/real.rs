@@ -77,10 +77,13 @@ fn every_eni_reaches_its_own_networks_mappings() {
     let mut dpu = Dpu::new(settings, 1);
     dpu.update(configuration, &keys);
     let memory = dpu.tables().memory_use();
-    assert_eq!((memory.routes.1, memory.mappings.1), (20_480, 20_512));
+    assert_eq!(
+        (memory.routes.number, memory.mappings.number),
+        (20_480, 20_512)
+    );
     let (routes, mappings) = (
-        memory.routes.0 / memory.routes.1,
-        memory.mappings.0 / memory.mappings.1,
+        memory.routes.bytes / memory.routes.number,
+        memory.mappings.bytes / memory.mappings.number,
     );
     assert!(
         routes < 64 && mappings < 80,

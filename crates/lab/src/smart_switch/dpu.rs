@@ -72,7 +72,7 @@ impl Device {
         let (applied, snapshot) = configuration::read(&configuration::of_dpu(setting, number))?;
         dpu.update(&snapshot.configuration, &applied.changed);
         let used = dpu.tables().memory_use();
-        let tables = used.mappings.0 + used.routes.0 + used.acl_rules.0 + used.meters.0;
+        let tables = used.bytes();
         let memory = Memory {
             policy_bytes: (tables + snapshot.configuration.costs().bytes()) as f64,
             flow_bytes: dpu.flow_memory_bytes() as f64 / room as f64,

@@ -38,7 +38,8 @@ enum Subject {
 
 /// The files that paths stand for, of a folder those in it that end with .json, by name.
 pub fn config_files(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let inside = |path| twinpath_dash::json_in(path).unwrap_or_else(|_| vec![path.clone()]);
+    let inside =
+        |path: &PathBuf| twinpath_dash::json_in(path).unwrap_or_else(|_| vec![path.clone()]);
     paths.iter().flat_map(inside).collect()
 }
 

@@ -50,6 +50,7 @@ fn a_whole_configuration_is_told_by_table_eni_and_cost() {
         "DASH_VNET_MAPPING_TABLE                        2",
         "eni-1  vnet-1  00:1a:c5:00:00:01  enabled           1          2",
         "32.0 GB would hold",
+        "flows, if so many",
     ] {
         assert!(said.out.contains(line), "{line:?} in {}", said.out);
     }
@@ -63,7 +64,13 @@ fn a_whole_configuration_is_told_by_table_eni_and_cost() {
         (&mappings["what"], &mappings["number"]),
         (&"mappings".into(), &2.into())
     );
+    let [configured, compiled] = ["configured_bytes", "compiled_bytes"].map(|what| {
+        let bytes = mappings[what].as_f64().expect("a number");
+        assert!(bytes > 0.0, "{what}");
+        bytes
+    });
     let each = mappings["bytes_each"].as_f64().expect("a number");
+    assert_eq!(2.0 * each, configured + compiled);
     let fit = mappings["would_fit"].as_f64().expect("a number");
     assert!((fit * each - 1e9).abs() < 2.0 * each);
 }

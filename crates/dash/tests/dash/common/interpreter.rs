@@ -67,6 +67,7 @@ impl Interpreter<'_> {
 
     /// All stages.
     pub fn run(&self) -> Result<Sent, Reason> {
+        self.machines_host()?;
         self.trusted_vni()?;
         match (self.packet.direction, self.eni().mode) {
             (Direction::Outbound, _) => {
@@ -83,6 +84,21 @@ impl Interpreter<'_> {
                 self.acl(Direction::Outbound)?;
                 self.outbound(meters)
             }
+        }
+    }
+
+    /// What a machine sends comes from its host.
+    fn machines_host(&self) -> Result<(), Reason> {
+        let is_ours = self.packet.direction == Direction::Outbound;
+        match self.eni().underlay_ip {
+            Some(host)
+                if self.settings.check_outbound_source
+                    && is_ours
+                    && host != self.packet.outer_source =>
+            {
+                Err(Reason::SpoofedSource)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -173,6 +189,9 @@ impl Interpreter<'_> {
             let Some(group) = group else {
                 continue;
             };
+            if self.is_passed_over(group) {
+                continue;
+            }
             let Some(rule) = self.acl_rule(group) else {
                 return Err(denied);
             };
@@ -182,6 +201,13 @@ impl Interpreter<'_> {
             }
         }
         if permitted { Ok(()) } else { Err(denied) }
+    }
+
+    /// Whether a group without rules is as good as none.
+    fn is_passed_over(&self, group: &AclGroupId) -> bool {
+        let group = self.objects.acl_groups.get(group);
+        let is_empty = group.is_none_or(|(_, rules)| rules.is_empty());
+        is_empty && !self.settings.empty_acl_denies
     }
 
     /// The rule with the lowest priority number that matches.

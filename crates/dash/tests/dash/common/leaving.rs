@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::Layout;
-use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::layout::{Layout, Network};
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT, ecn};
 use twinpath_core::wire::{
-    dissect, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum,
+    dissect, fields, protocol, rewrite, verify_ipv4_checksum, verify_transport_checksum,
 };
 use twinpath_dash::headers::Headers;
 use twinpath_dash::pipeline::Layer;
-use twinpath_dash::{Dpu, Reason, Verdict};
+use twinpath_dash::settings::Dscp;
+use twinpath_dash::{Dpu, Reason, Settings, Verdict};
 
 use super::interpreter::Sent;
 use super::packets::{HEADROOM, external};
@@ -20,7 +21,7 @@ pub fn taken_apart(mut frame: &[u8]) -> (Vec<Layer>, Vec<u8>, Layout) {
     loop {
         let layout = dissect(frame).expect("what leaves is sound");
         assert!(verify_ipv4_checksum(frame, &layout));
-        assert!(verify_transport_checksum(frame, &layout));
+        assert!(verify_transport_checksum(frame, &layout) || has_no_checksum(frame, &layout));
         let Ok(tunnel) = Tunnel::read(frame, &layout, VXLAN_PORT) else {
             layers.reverse();
             return (layers, frame.to_vec(), layout);
@@ -55,6 +56,54 @@ pub fn compare(frame: &[u8], sent: &Sent, came: &[u8]) -> Result<(), TestCaseErr
         prop_assert_eq!(fields::destination_mac(&inner), destination);
     }
     Ok(())
+}
+
+/// Whether the headers around what left are as a DPU is set, where `bytes` are what came.
+pub fn check_outer_headers(
+    mut frame: &[u8],
+    settings: &Settings,
+    bytes: &[u8],
+) -> Result<(), TestCaseError> {
+    let came = &bytes[HEADROOM..];
+    if tunnel_of(frame).is_some() {
+        let own = settings
+            .underlay_mac
+            .unwrap_or(fields::destination_mac(came));
+        let next_hop = settings.next_hop_mac.unwrap_or(fields::source_mac(came));
+        prop_assert_eq!(fields::source_mac(frame), own);
+        prop_assert_eq!(fields::destination_mac(frame), next_hop);
+    }
+    let (_, inner, inner_layout) = taken_apart(frame);
+    let came_layout = dissect(came).expect("sound");
+    let dscp = match settings.dscp {
+        Dscp::Preserve => ecn::traffic_class(came, &came_layout) >> 2,
+        Dscp::Uniform => ecn::traffic_class(&inner, &inner_layout) >> 2,
+        Dscp::Pipe(dscp) => dscp,
+    };
+    while let Some((layout, inside)) = tunnel_of(frame) {
+        prop_assert_eq!(fields::ttl(frame, &layout), settings.ttl);
+        prop_assert_eq!(ecn::traffic_class(frame, &layout) >> 2, dscp);
+        if layout.protocol == protocol::UDP && layout.network == Network::V6 {
+            let is_left_out = has_no_checksum(frame, &layout);
+            prop_assert_eq!(is_left_out, !settings.udp_checksum_v6);
+        }
+        frame = inside;
+    }
+    Ok(())
+}
+
+/// Whether a frame is of UDP over IPv6 without a checksum, as tunnels may be.
+fn has_no_checksum(frame: &[u8], layout: &Layout) -> bool {
+    let at = usize::from(layout.l4) + 6;
+    let is_v6 = layout.network == Network::V6;
+    layout.protocol == protocol::UDP && is_v6 && frame.get(at..at + 2) == Some(&[0, 0])
+}
+
+/// The outer headers of a frame with a tunnel, and what is in it.
+fn tunnel_of(frame: &[u8]) -> Option<(Layout, &[u8])> {
+    let layout = dissect(frame).ok()?;
+    let tunnel = Tunnel::read(frame, &layout, VXLAN_PORT).ok()?;
+    Some((layout, &frame[tunnel.inner()]))
 }
 
 /// What becomes of a packet, but for the identification that is drawn for it if it leaves behind a NAT

@@ -596,6 +596,13 @@ pub fn to_external(dice: &mut Dice, packet: &mut Packet) {
     }
 }
 
+/// One of sixteen packets comes from another host than its machine's.
+pub fn from_elsewhere(dice: &mut Dice, packet: &mut Packet) {
+    if packet.direction == Direction::Outbound && dice.one_in(16) {
+        packet.outer_source = host(packet.outer_source.is_v4(), dice.below(6) as u8);
+    }
+}
+
 /// A packet for one of the ENIs.
 pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
     let number = dice.below(enis.into()) as u8;

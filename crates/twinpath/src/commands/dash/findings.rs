@@ -3,12 +3,12 @@
 use super::causes::Causes;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
-use twinpath_dash::Files;
 use twinpath_dash::config::{
-    Applied, Configuration, Cost, EniTable, Origin, Stages, Store, Waiting, Warning,
+    Applied, Configuration, EniTable, Origin, Stages, Store, Waiting, Warning,
 };
 use twinpath_dash::json::Problem;
 use twinpath_dash::objects::{AclGroupId, AdminState, Change, EniId, Key, Object, Table};
+use twinpath_dash::{Cost, Dpu, Files, Settings};
 
 /// How many objects are named that refer to one that is deleted.
 const NAMED: usize = 3;
@@ -98,9 +98,10 @@ pub(super) struct EniObjects {
     pub route_rules: usize,
 }
 
-/// What it takes to keep it as configured.
+/// The memory that it takes.
 #[derive(Serialize)]
 pub(super) struct Memory {
+    /// Of all of it but flows.
     pub bytes: usize,
     /// The memory for which it is told how many would fit.
     pub of_bytes: u64,
@@ -111,7 +112,11 @@ pub(super) struct Memory {
 pub(super) struct NamedCost {
     pub what: &'static str,
     pub number: usize,
-    pub bytes: usize,
+    /// As configured.
+    pub configured_bytes: usize,
+    /// Of what packets meet, which is made of it.
+    pub compiled_bytes: usize,
+    /// Of one, both together.
     pub bytes_each: Option<f64>,
     /// How many would fit, if nothing else were there.
     pub would_fit: Option<u64>,
@@ -307,24 +312,42 @@ fn groups_in(stages: &Stages) -> usize {
     groups(stages).count()
 }
 
+/// What a DPU takes that has this configuration.
 fn memory(configuration: &Configuration, of_bytes: u64) -> Memory {
-    let costs = configuration.costs();
-    let named = |what, cost: Cost| NamedCost {
-        what,
-        number: cost.number,
-        bytes: cost.bytes,
-        bytes_each: cost.bytes_each(),
-        would_fit: cost.fitting(of_bytes),
+    let mut keys = Vec::new();
+    configuration.for_each(&mut |object| keys.push(object.key()));
+    let mut dpu = Dpu::new(Settings::default(), 0);
+    dpu.update(configuration, &keys);
+    let (configured, compiled) = (configuration.costs(), dpu.tables().memory_use());
+    let named = |what, configured: Cost, compiled: Cost| {
+        let number = configured.number.max(compiled.number);
+        let bytes = configured.bytes + compiled.bytes;
+        let both = Cost { number, bytes };
+        NamedCost {
+            what,
+            number,
+            configured_bytes: configured.bytes,
+            compiled_bytes: compiled.bytes,
+            bytes_each: both.bytes_each(),
+            would_fit: both.fitting(of_bytes),
+        }
+    };
+    let none = Cost::default();
+    let flows = Cost {
+        number: Settings::default().flows,
+        bytes: dpu.flow_memory_bytes(),
     };
     Memory {
-        bytes: costs.bytes(),
+        bytes: configured.bytes() + compiled.bytes(),
         of_bytes,
         costs: vec![
-            named("routes", costs.routes),
-            named("mappings", costs.mappings),
-            named("ACL rules", costs.acl_rules),
-            named("ACL prefixes", costs.acl_prefixes),
-            named("tag prefixes", costs.tag_prefixes),
+            named("routes", configured.routes, compiled.routes),
+            named("mappings", configured.mappings, compiled.mappings),
+            named("ACL rules", configured.acl_rules, compiled.acl_rules),
+            named("  prefixes in them", configured.acl_prefixes, none),
+            named("tag prefixes", configured.tag_prefixes, none),
+            named("meter policies", none, compiled.meters),
+            named("flows, if so many", none, flows),
         ],
     }
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::look::{DashFlowView, DashQuery, Look, LookResult};
 use twinpath_control::report::{Dash, EniFigures, units};
+use twinpath_dash::counters::OTHER_CLASSES;
 use twinpath_nf::duration::Human;
 
 /// Which service is asked, and how the answer is told.
@@ -80,7 +81,7 @@ pub struct CounterArguments {
 pub struct MeterArguments {
     #[command(flatten)]
     asked: Asked,
-    /// Only this class
+    /// Only this class; 0 is all those together that came when there were 4,094
     #[arg(long)]
     class: Option<u32>,
 }
@@ -301,7 +302,10 @@ pub fn meters(arguments: &MeterArguments) -> Result<Outcome, CommandError> {
     arguments.asked.tell(meters, Some(head), |meter| {
         line(
             &meter.eni,
-            &meter.class.to_string(),
+            &match meter.class {
+                OTHER_CLASSES => "others".into(),
+                class => class.to_string(),
+            },
             &units::count(meter.outbound_bytes),
             &units::count(meter.inbound_bytes),
         )

@@ -176,24 +176,25 @@ fn memory(f: &mut Formatter<'_>, memory: &Memory) -> fmt::Result {
     let would_hold = format!("{} would hold", units::bytes(memory.of_bytes));
     writeln!(
         f,
-        "\n{:<24} {:>11}  {:>9}  {:>10}  {would_hold:>20}",
-        "memory, as configured", "number", "bytes", "bytes each",
+        "\n{:<20} {:>11}  {:>13}  {:>12}  {:>10}  {would_hold:>20}",
+        "memory", "number", "as configured", "for packets", "bytes each",
     )?;
     for cost in &memory.costs {
         let (Some(each), Some(fit)) = (cost.bytes_each, cost.would_fit) else {
             continue;
         };
-        let (number, bytes) = (
-            units::count(cost.number as u64),
-            units::bytes(cost.bytes as u64),
-        );
-        let fit = units::short_count(fit);
+        let number = units::count(cost.number as u64);
+        let bytes = [cost.configured_bytes, cost.compiled_bytes].map(|bytes| match bytes {
+            0 => String::new(),
+            bytes => units::bytes(bytes as u64),
+        });
+        let ([configured, compiled], fit) = (bytes, units::short_count(fit));
         let what = cost.what;
         writeln!(
             f,
-            "{what:<24} {number:>11}  {bytes:>9}  {each:>10.1}  {fit:>20}"
+            "{what:<20} {number:>11}  {configured:>13}  {compiled:>12}  {each:>10.1}  {fit:>20}"
         )?;
     }
     let all = units::bytes(memory.bytes as u64);
-    writeln!(f, "{:<24} {:>11}  {all:>9}", "all of them", "")
+    writeln!(f, "all but flows: {all}")
 }

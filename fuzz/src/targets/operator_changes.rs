@@ -1,8 +1,7 @@
 //! Any lines at the control socket, one after the other: what changes a service leaves one that the running
 //! service can become, and go back from; bindings end where there can be any. A DPU's files are read alone:
 //! there is none here.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::path::Path;
 use twinpath_control::operator::Request;
 use twinpath_control::service::Service;
@@ -104,7 +103,8 @@ fn end_bindings(service: &Service, name: Option<&str>, internal: Endpoint, kind:
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let mut service = Service::parse(SERVICE, Path::new("edge.toml")).expect("sound");
     for line in bytes
         .split_inclusive(|byte| *byte == b'\n')
@@ -132,4 +132,4 @@ fuzz_target!(|bytes: &[u8]| {
         );
         service = new;
     }
-});
+}

@@ -1,8 +1,7 @@
 //! Any packets, through whole chains on both paths: nothing panics, what came and what functions made of
 //! their own has left or is counted as dropped, and the slow path alone gives the same packets of each
 //! flow and direction, in the same order.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -122,7 +121,8 @@ fn assert_counted(observer: Observer, node: &Node) {
 }
 
 // The first byte chooses the service.
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else {
         return;
     };
@@ -132,4 +132,4 @@ fuzz_target!(|bytes: &[u8]| {
         outcome(&service, bytes, Paths::Both),
         outcome(&service, bytes, Paths::Slow)
     );
-});
+}

@@ -1,7 +1,6 @@
 //! Any frames to a DPU with two tenants of the same addresses, each frame a length and bytes: none
 //! panics, what leaves is sound and goes with the VNI of its tenant, and all are counted.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_core::Instant;
 use twinpath_dash::samples::{Large, large};
 use twinpath_dash::{Dpu, Settings, Verdict};
@@ -10,7 +9,8 @@ use twinpath_wire::{MacAddress, dissect};
 
 const HEADROOM: usize = 128;
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let objects = large(&Large {
         enis: 2,
         acl_stages: 1,
@@ -87,4 +87,4 @@ fuzz_target!(|bytes: &[u8]| {
         })
         .sum();
     assert_eq!(counted + dpu.drops().total(), sent);
-});
+}

@@ -1,8 +1,7 @@
 //! The machine, driven by hand: bursts of any size, tiny rings, frames that are lost or come twice,
 //! changes of the chain in between. It keeps what it promises to whoever drives it: no more frames
 //! under way than a ring holds, no departure older than it said, no packet twice, and an end.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::Duration;
@@ -364,7 +363,8 @@ fn limits(bits: u8) -> Limits {
 
 // The first byte chooses the service, the second the limits. Then for each packet: what happens
 // after it, its length, itself.
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let [choice, ring, rest @ ..] = bytes else {
         return;
     };
@@ -403,4 +403,4 @@ fuzz_target!(|bytes: &[u8]| {
         bytes = rest;
     }
     driver.finish();
-});
+}

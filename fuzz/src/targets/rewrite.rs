@@ -1,9 +1,9 @@
 //! Any packet: a rewrite and its reverse give the packet back, checksums included.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_wire::{Endpoint, dissect, fields, rewrite};
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let Ok(layout) = dissect(bytes) else { return };
     let mut frame = bytes.to_vec();
     let before = fields::destination(&frame, &layout);
@@ -21,4 +21,4 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let _ = rewrite::swap_endpoints(&mut frame, &layout);
     let _ = rewrite::refresh_checksums(&mut frame, &layout);
-});
+}

@@ -1,12 +1,12 @@
 //! Any bytes as a configuration of a DPU: read or told, twice into the same store, and what is in
 //! force refers to nothing that is not there.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_dash::config::{Limits, Origin, Store};
 use twinpath_dash::json;
 use twinpath_dash::objects::{Change, Table};
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let reading = json::read(bytes);
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u32 + 1;
     for problem in &reading.problems {
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         .into_iter()
         .map(|(change, line)| (change, Origin { file: 0, line }))
         .collect();
-    let mut store = Store::new(Limits { waiting: 8 });
+    let mut store = Store::new(Limits { waiting: 8, enis: 4 });
     let first = store.apply(changes.clone());
     check(&store);
     let reversed: Vec<_> = changes.iter().rev().cloned().collect();
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(second.epoch >= first.epoch);
     store.replace(changes);
     check(&store);
-});
+}
 
 fn check(store: &Store) {
     let snapshot = store.snapshot();
@@ -45,7 +45,10 @@ fn check(store: &Store) {
         .sum();
     assert_eq!(counted, objects);
     assert!(store.waiting().count() <= 8);
-    for (key, _) in store.leaving() {
-        assert!(!store.referring(key, 1).is_empty());
+    assert!(configuration.count(Table::Eni) <= 4);
+    let leaving: Vec<_> = store.leaving().map(|(key, _)| key).collect();
+    let referring = store.referring(leaving.iter().copied(), 1);
+    for key in leaving {
+        assert!(!referring[key].is_empty());
     }
 }

@@ -1,14 +1,14 @@
 //! Any bytes: dissection never panics, and what it finds lies inside the frame; nor does reading what
 //! is about neighbours.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_core::Steering;
 use twinpath_core::steering::opener;
 use twinpath_wire::arp::Arp;
 use twinpath_wire::neighbor::NeighborMessage;
 use twinpath_wire::{dissect, fields, kv};
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let _ = (Arp::of(bytes), NeighborMessage::of(bytes));
     let Ok(layout) = dissect(bytes) else { return };
     assert!(layout.end as usize <= bytes.len());
@@ -23,4 +23,4 @@ fuzz_target!(|bytes: &[u8]| {
             opener(bytes, &layout, &keyed);
         }
     }
-});
+}

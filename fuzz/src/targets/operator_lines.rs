@@ -1,6 +1,5 @@
 //! Any bytes at the control socket: a request or an answer that reads writes back the same.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::fmt::Debug;
 use twinpath_control::operator::{Line, Request, read_answer, write_line};
 
@@ -17,7 +16,8 @@ fn round_trip<T: Line + PartialEq + Debug>(
     assert_eq!(read(&line).expect("what was written"), message);
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     round_trip(bytes, |mut bytes| Request::read(&mut bytes));
     round_trip(bytes, |bytes| read_answer(bytes));
-});
+}

@@ -1,8 +1,7 @@
 //! Any text: a file of inspector rules, in its own words or Suricata's, is taken or refused with its
 //! place. Where it is taken, both matchers see each literal, what the gate lets pass leaves nothing
 //! half seen, and a stream's state does not depend on how it is cut.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::collections::BTreeSet;
 use twinpath_core::program::WINDOW_BYTES;
 use twinpath_nf::inspector::{
@@ -20,7 +19,8 @@ fn scan(matcher: &DeepMatcher, chunks: &[&[u8]]) -> (BTreeSet<ItemIndex>, DeepSt
     (found, state)
 }
 
-fuzz_target!(|text: &str| {
+/// One input.
+pub fn run(text: &str) {
     let rules = match Rules::parse(text, "fuzz.rules") {
         Ok(rules) => rules,
         Err(error) => return assert!(error.to_string().starts_with("fuzz.rules:")),
@@ -54,4 +54,4 @@ fuzz_target!(|text: &str| {
         scan(&matcher, &[text.as_bytes()]),
         scan(&matcher, &[one, two])
     );
-});
+}

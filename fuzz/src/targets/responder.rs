@@ -1,7 +1,6 @@
 //! A requester of any kind at a responder: a list of requests with right ICRCs, of any opcode, number,
 //! key, address and length. What is not its to write stays as it is.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_core::Pools;
 use twinpath_remote::Endpoint;
 use twinpath_remote::responder::{Access, Config, Region, Responder};
@@ -12,7 +11,8 @@ const BASE: u64 = 0x10_0000;
 const BYTES: u64 = 4096;
 const RKEY: u32 = 7;
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let [server, switch] = [1, 2].map(|last| Address::from_v4([10, 0, 0, last]));
     let (mac, peer_mac) = (MacAddress([2; 6]), MacAddress([4; 6]));
     let config = Config {
@@ -83,7 +83,7 @@ fuzz_target!(|bytes: &[u8]| {
         out.drain(..).for_each(|frame| pools.give(frame));
     }
     assert_eq!(second_region(&mut responder, &path, &mut pools), [0; 512]);
-});
+}
 
 /// What a sound READ yields of the region that nobody may write to.
 fn second_region(responder: &mut Responder, path: &Path, pools: &mut Pools) -> Vec<u8> {

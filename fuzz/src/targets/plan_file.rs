@@ -1,14 +1,14 @@
 //! Any text: a plan of the lab and a testbed are taken or refused with their place. Testbeds and
 //! captures that plans name are those of this repository.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::path::Path;
 use twinpath_lab::Plan;
 use twinpath_lab::testbed::Testbed;
 
 const PLAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../plans/fuzz.toml");
 
-fuzz_target!(|text: &str| {
+/// One input.
+pub fn run(text: &str) {
     match Plan::parse(text, Path::new(PLAN)) {
         Ok(plan) => assert!(!plan.points(false).is_empty() && !plan.points(true).is_empty()),
         Err(error) => assert!(error.to_string().starts_with(PLAN)),
@@ -16,4 +16,4 @@ fuzz_target!(|text: &str| {
     if let Err(error) = Testbed::parse(text, Path::new("fuzz.toml")) {
         assert!(error.to_string().starts_with("fuzz.toml:"));
     }
-});
+}

@@ -1,14 +1,14 @@
 //! Any bytes as the body of a frame about rules: what reads writes back the same, and both sides
 //! take it without a word.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_core::{Instant, Pools};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
 use twinpath_rulecache::{
     ManagerConfig, RuleTable, Sides, SlowRules, SlowRulesConfig, TableConfig,
 };
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let few = TableConfig {
         exact: 8,
         masked: 8,
@@ -40,4 +40,4 @@ fuzz_target!(|bytes: &[u8]| {
         table.tick(Instant(1), Instant(1), &mut effects);
         slow.message(&message, Instant(1), &mut pools, &mut out);
     }
-});
+}

@@ -1,7 +1,6 @@
 //! Any file: reading a capture ends with its end or an error, every frame is of an interface that
 //! the file describes, and merged with itself it gives the same frames on both ports.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::io::Cursor;
 use twinpath_io::{CaptureError, CaptureReader, MergedReader, Next, Trace};
 
@@ -46,11 +45,12 @@ fn merged(bytes: &[u8], buffer: &mut [u8]) -> Result<[Trace; 2], CaptureError> {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let mut buffer = vec![0; 70_000];
     let Some(trace) = alone(bytes, &mut buffer) else {
         return;
     };
     let ports = merged(bytes, &mut buffer).expect("it was opened before");
     assert!(ports.iter().all(|port| *port == trace));
-});
+}

@@ -1,11 +1,11 @@
 //! Any text as the table of an access control list: it is refused with its place, or the list is
 //! built of it.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use std::path::Path;
 use twinpath_control::service::Service;
 
-fuzz_target!(|text: &str| {
+/// One input.
+pub fn run(text: &str) {
     let text = format!("[service]\nchain = [\"acl\"]\n[acl]\n{text}");
     match Service::parse(&text, Path::new("fuzz.toml")) {
         Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),
@@ -16,4 +16,4 @@ fuzz_target!(|text: &str| {
             assert!(list.config.build(Path::new("."), 0).is_ok());
         }
     }
-});
+}

@@ -1,12 +1,12 @@
 //! Any bytes as the inside of a VXLAN or NVGRE packet, and any frame translated to the other IP version:
 //! what is read lies inside, what is written reads back, and what is refused stays as it was.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_wire::translate::{MOST_GROWTH, translate};
 use twinpath_wire::tunnel::{Encapsulation, Outer, Tunnel, VXLAN_PORT, Varying, ecn, entropy};
 use twinpath_wire::{Address, MacAddress, dissect};
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let Some((&choice, inner)) = bytes.split_first() else {
         return;
     };
@@ -66,4 +66,4 @@ fuzz_target!(|bytes: &[u8]| {
     let layout = dissect(&frame).expect("it was written");
     let tunnel = Tunnel::read(&frame, &layout, VXLAN_PORT).expect("it was written");
     assert_eq!((tunnel.key, &frame[tunnel.inner()]), (outer.key, inner));
-});
+}

@@ -1,7 +1,6 @@
 //! Any registration frame, its check sum made right: what is read is written as it was; a requester and
 //! a memory server take it.
-#![no_main]
-use libfuzzer_sys::fuzz_target;
+
 use twinpath_core::{Instant, Pools};
 use twinpath_remote::registration::{FROM_SERVER, FROM_SWITCH, MAX_FRAME_BYTES, Message};
 use twinpath_remote::server::{Config as ServerConfig, MemoryServer};
@@ -47,7 +46,8 @@ fn taken(frame: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// One input.
+pub fn run(bytes: &[u8]) {
     let Some((&kind, body)) = bytes.split_first() else {
         return;
     };
@@ -69,4 +69,4 @@ fuzz_target!(|bytes: &[u8]| {
     }
     taken(&frame);
     taken(bytes);
-});
+}
