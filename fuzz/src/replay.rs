@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 /// How many changed copies of each there are.
-const COPIES: usize = 20;
+const COPIES: usize = 60;
 /// How much of an input counts, as for the fuzzer.
 const MAX_LEN: usize = 4096;
 
