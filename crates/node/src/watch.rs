@@ -188,6 +188,17 @@ impl StageLook {
         };
         notes.into_iter().map(look).collect()
     }
+
+    /// The last that decides about a packet, as an entry of the function's table.
+    pub(crate) fn deciding(stages: &[Self]) -> Option<EntryLook> {
+        let mut stages = stages.iter().rev();
+        let last = stages.find(|look| look.stage != Note::DECISION)?;
+        Some(EntryLook {
+            function: twinpath_nf::dash::NAME.into(),
+            text: Some(format!("{}: {}: {}", last.stage, last.entry, last.action)),
+            ..EntryLook::default()
+        })
+    }
 }
 
 /// A rule that the fast path has.

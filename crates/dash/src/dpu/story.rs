@@ -58,11 +58,11 @@ impl Dpu {
                         format!("{without}; source port one of {ports}")
                     }
                 };
-                notes.push(Note::new("decision", "packets of the flow", there));
+                notes.push(Note::new(Note::DECISION, "packets of the flow", there));
                 let back = decision.reverse.to_string();
-                notes.push(Note::new("decision", "answers", back));
+                notes.push(Note::new(Note::DECISION, "answers", back));
             }
-            Err(reason) => notes.push(Note::new("decision", reason.meaning(), dropped(reason))),
+            Err(reason) => notes.push(Note::new(Note::DECISION, reason.meaning(), dropped(reason))),
         }
         notes
     }

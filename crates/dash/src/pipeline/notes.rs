@@ -14,6 +14,9 @@ pub struct Note {
 }
 
 impl Note {
+    /// What follows from all stages is told under this name.
+    pub const DECISION: &'static str = "decision";
+
     /// A stage's note.
     pub fn new(stage: &'static str, entry: impl Into<String>, action: impl Into<String>) -> Self {
         Self {

@@ -156,8 +156,8 @@ impl Planner<'_> {
                 }
                 Some(RouteKind::ServiceTunnel(_)) => "service tunnel".to_owned(),
             };
-            let [first, last] = routes.alike(destination);
-            let entry = format!("route to {destination}, as for {first} to {last}");
+            let (group, alike) = (routes.group(), routes.alike(destination));
+            let entry = format!("group {group}, route to {destination}, as for {alike}");
             Note::new("outbound routing", entry, action)
         });
         let route = route.ok_or(Reason::RouteMiss)?;

@@ -72,6 +72,7 @@ impl RouteEntry {
 /// Routes by prefix. The longest that covers an address is taken.
 #[derive(Clone, Debug)]
 pub struct RouteTable {
+    group: RouteGroupId,
     v4: Ranges<u32>,
     v6: Ranges<u128>,
     /// What they do, each once: a hundred thousand routes have few different actions.
@@ -95,7 +96,7 @@ impl RouteTable {
         source.routes(group, &mut |prefix, route| {
             builder.add(prefix, RouteEntry::new(route, numbers));
         });
-        Some(builder.finish())
+        Some(builder.finish(group.clone()))
     }
 
     /// The same after a change of these prefixes' routes; `None` if too much is different to make it
@@ -166,9 +167,27 @@ impl RouteTable {
         self.routes.get(number as usize)
     }
 
-    /// The first and the last of the addresses around one that have the same route.
+    /// The group.
     #[must_use]
-    pub fn alike(&self, address: Address) -> [Address; 2] {
+    pub const fn group(&self) -> &RouteGroupId {
+        &self.group
+    }
+
+    /// The addresses around one with which the same is done, in words: a prefix where they are one. Around
+    /// a route's own addresses are those of its neighbours that do the same.
+    #[must_use]
+    pub fn alike(&self, address: Address) -> String {
+        let [first, last] = self.bounds(address);
+        let bits = if first.is_v4() { 32 } else { 128 };
+        let length = bits - (last.0 - first.0).trailing_ones() as u8;
+        let prefix = Prefix::covering(first, length);
+        match prefix.network() == first && prefix.last() == last {
+            true => prefix.to_string(),
+            false => format!("{first} to {last}"),
+        }
+    }
+
+    fn bounds(&self, address: Address) -> [Address; 2] {
         match address.is_v4() {
             true => {
                 let (first, behind) = self.v4.around(address.0 as u32);
@@ -241,8 +260,9 @@ impl Builder {
         }
     }
 
-    fn finish(self) -> RouteTable {
+    fn finish(self, group: RouteGroupId) -> RouteTable {
         RouteTable {
+            group,
             v4: Ranges::best(&self.v4, NONE),
             v6: Ranges::best(&self.v6, NONE),
             compiled: self.routes.len(),

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::observe::Observer;
 use crate::source::Source;
 use crate::virtual_time::{PACING, VirtualRun};
-use crate::watch::{EntryLook, PacketLook, SlowLook, TableLookup, TraceStep};
+use crate::watch::{EntryLook, PacketLook, SlowLook, StageLook, TableLookup, TraceStep};
 use crate::wiring;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -161,6 +161,7 @@ impl Decided {
                         let program = slot.programs.last();
                         (program.map(|program| program.function.clone()), slot.rule)
                     }
+                    TableLookup::Dash(stages) => (None, StageLook::deciding(&stages)),
                     _ => (None, None),
                 };
                 *self = Self {
@@ -179,7 +180,10 @@ impl Decided {
                         None => (None, None),
                     },
                     SlowLook::State(run) => (run.function, run.rule),
-                    SlowLook::Dash(_) => (Some(twinpath_nf::dash::NAME.into()), None),
+                    SlowLook::Dash(run) => (
+                        Some(twinpath_nf::dash::NAME.into()),
+                        StageLook::deciding(&run.stages),
+                    ),
                 };
                 *self = Self {
                     function,
