@@ -573,8 +573,11 @@ fn privileges(port: &Port) -> &'static [Privilege] {
     use Privilege::{Bpf, NetworkAdministration, RawSockets};
     match port.driver() {
         Driver::Tap => &[NetworkAdministration],
-        Driver::AfXdp => &[RawSockets, NetworkAdministration, Bpf],
-        Driver::AfPacket | Driver::Auto => &[RawSockets],
+        Driver::AfPacket if port.is_seen_by_kernel() => &[RawSockets],
+        // A program is on the interface.
+        Driver::AfXdp | Driver::AfPacket | Driver::Auto => {
+            &[RawSockets, NetworkAdministration, Bpf]
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use twinpath_control::service::PortDevice;
 use twinpath_core::wire::Address;
-use twinpath_ports::{Driver, KernelAddress, Port, State};
+use twinpath_ports::{KernelAddress, Port, State};
 
 /// What is known of an interface and of the kernel there.
 #[derive(Clone, Debug)]
@@ -13,8 +13,10 @@ pub struct Opened<'a> {
     pub name: &'a str,
     /// The interface.
     pub device: &'a str,
-    /// How packets are exchanged with it.
-    pub driver: Driver,
+    /// Whether the kernel gets a copy of what is the node's.
+    pub is_seen_by_kernel: bool,
+    /// Why that is so, where it was not configured.
+    pub why_seen: Option<&'a str>,
     /// Whether packets come and go.
     pub is_up: bool,
     /// Why it is not by AF_XDP, where that was to be had for a card.
@@ -32,7 +34,8 @@ impl<'a> Opened<'a> {
         Self {
             name,
             device: port.device(),
-            driver: port.driver(),
+            is_seen_by_kernel: port.is_seen_by_kernel(),
+            why_seen: port.why_seen_by_kernel(),
             is_up: port.state() == State::Up,
             fallback: port.fallback(),
             may_lose_tags: port.may_lose_tags(),
@@ -47,7 +50,8 @@ pub fn warnings(ports: &[Opened<'_>], kernel: &[KernelAddress], is_followed: boo
     let of_port = |port: &Opened<'_>| {
         let claimed = claimed_twice(port, kernel);
         let forwarded = forwarded(port, kernel, is_followed);
-        let how = fallback(port).into_iter().chain(without_tags(port));
+        let how = fallback(port).into_iter().chain(seen(port));
+        let how = how.chain(without_tags(port));
         let all = down(port)
             .into_iter()
             .chain(how)
@@ -72,6 +76,15 @@ fn fallback(port: &Opened<'_>) -> Option<String> {
     port.fallback.map(|why| {
         format!(
             "the port {name} ({device}) is by AF_PACKET, for AF_XDP is not to be had: {why}; with driver = \"af_packet\" nothing is tried"
+        )
+    })
+}
+
+fn seen(port: &Opened<'_>) -> Option<String> {
+    let Opened { name, device, .. } = port;
+    port.why_seen.map(|why| {
+        format!(
+            "the kernel gets a copy of all that arrives at the port {name} ({device}), which costs about as much again, for it cannot be kept from it: {why}; expected Linux 6.6 and CAP_BPF, or driver = \"af_packet\", with which that is so anyway"
         )
     })
 }
@@ -106,13 +119,13 @@ fn forwarded(port: &Opened<'_>, kernel: &[KernelAddress], is_followed: bool) -> 
         let has_address = || kernel.iter().any(|one| is_routed(one, device, version));
         (is_followed || has_address()) && forwards(device, version)
     };
-    if port.driver != Driver::AfPacket {
+    if !port.is_seen_by_kernel {
         return Vec::new();
     }
     let versions = ["ipv4", "ipv6"];
     let told = versions.iter().copied().filter(is_it).map(|version| {
         format!(
-            "the kernel forwards packets of {device}, too, so each arrives twice, and once past this service: expected net.{version}.conf.{device}.forwarding = 0 (sysctl), or a rule of nftables that drops what it would forward; with driver = \"af_xdp\" it does not see them"
+            "the kernel forwards packets of {device}, too, so each arrives twice, and once past this service: expected net.{version}.conf.{device}.forwarding = 0 (sysctl), or a rule of nftables that drops what it would forward; with driver = \"auto\" (from Linux 6.6 on) or \"af_xdp\" it does not see them"
         )
     });
     told.collect()
@@ -137,12 +150,13 @@ fn forwards(device: &str, version: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn port(driver: Driver, is_up: bool, addresses: &[&str]) -> Opened<'static> {
+    fn port(is_up: bool, addresses: &[&str]) -> Opened<'static> {
         let address = |text: &&str| text.parse().expect("an address");
         Opened {
             name: "wan",
             device: "eth0",
-            driver,
+            is_seen_by_kernel: false,
+            why_seen: None,
             is_up,
             fallback: None,
             may_lose_tags: false,
@@ -159,29 +173,32 @@ mod tests {
 
     #[test]
     fn a_port_that_is_down_is_named_with_its_interface() {
-        let told = warnings(&[port(Driver::AfXdp, false, &[])], &[], false);
+        let told = warnings(&[port(false, &[])], &[], false);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
             told[0].starts_with("the port wan (eth0) is down"),
             "{told:?}"
         );
-        assert!(warnings(&[port(Driver::AfXdp, true, &[])], &[], false).is_empty());
+        assert!(warnings(&[port(true, &[])], &[], false).is_empty());
     }
 
     #[test]
     fn what_a_driver_cannot_is_told_with_what_it_means() {
         let lacking = Opened {
             fallback: Some("an MTU of 9000"),
+            why_seen: Some("Invalid argument"),
             may_lose_tags: true,
-            ..port(Driver::AfXdp, true, &[])
+            ..port(true, &[])
         };
         let told = warnings(&[lacking], &[], false);
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told.len(), 3, "{told:?}");
         let by =
             "the port wan (eth0) is by AF_PACKET, for AF_XDP is not to be had: an MTU of 9000;";
         assert!(told[0].starts_with(by), "{told:?}");
+        let seen = "the kernel gets a copy of all that arrives at the port wan (eth0)";
+        assert!(told[1].starts_with(seen) && told[1].contains("Invalid argument;"));
         assert!(
-            told[1].starts_with("the port wan (eth0) may lose VLAN tags"),
+            told[2].starts_with("the port wan (eth0) may lose VLAN tags"),
             "{told:?}"
         );
     }
@@ -189,7 +206,7 @@ mod tests {
     #[test]
     fn addresses_that_the_kernel_has_too_are_told() {
         let kernel = [kernel("eth7", "192.0.2.1"), kernel("eth0", "2001:db8::1")];
-        let ports = [port(Driver::AfXdp, true, &["192.0.2.1", "2001:db8::2"])];
+        let ports = [port(true, &["192.0.2.1", "2001:db8::2"])];
         let told = warnings(&ports, &kernel, false);
         assert_eq!(told.len(), 1, "{told:?}");
         let expected = "192.0.2.1 is the port wan's, and the kernel has it on eth7, too";

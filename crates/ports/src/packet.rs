@@ -4,19 +4,22 @@
 //! kernel's word on [offloads](crate::offload) in front. A frame that is longer than an ordinary
 //! buffer goes on in memory beside it, and is put together in a long buffer; while most frames are so
 //! long, they are received into [long buffers](receive_buffers::ReceiveBuffers). The kernel keeps a copy
-//! of what arrives for itself: an interface that belongs to a node should have no address in the
-//! kernel, or the kernel answers, too; unless the node leaves it what is for the kernel's addresses.
+//! of what arrives for itself, and answers or forwards what it can, unless a [program](Ingress) ends what
+//! is the node's.
 
 mod fan_out;
 mod receive_buffers;
 
 use crate::counters::PortCounters;
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
 use crate::messages::{BURST, Messages, Received};
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length, put_tag};
 use crate::part::Part;
+use crate::program::{HostPrefix, Ingress};
 use crate::sys;
 use receive_buffers::ReceiveBuffers;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use twinpath_core::pool::{LARGE_PACKET_BYTES, SMALL_PACKET_BYTES};
@@ -43,15 +46,30 @@ pub struct PacketPort {
     /// Frames that the kernel has put into the socket, as far as it was asked, and those that were read.
     queued: u64,
     read: u64,
+    /// Keeps the kernel from what is the node's; of several parts the first has it for all.
+    ingress: Option<Ingress>,
+    /// Why there is none, where one is wanted.
+    lacks_ingress: Option<String>,
+}
+
+/// What the kernel does with what arrives, beside the node.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// It gets a copy of everything.
+    SeesAll,
+    /// Only what is this host's.
+    SeesItsOwn,
+    /// Nothing but frames with VLAN tags.
+    SeesNothing,
 }
 
 impl PacketPort {
     /// Opens a socket that sees every frame which arrives at an interface, also those for other
-    /// stations; of several parts, each sees some.
+    /// stations; of several parts, each sees some. The kernel sees all where it cannot be kept from it.
     ///
     /// # Errors
     /// It is not permitted (CAP_NET_RAW), or the interface is gone.
-    pub fn open(interface: &Interface, part: &Part) -> io::Result<Self> {
+    pub fn open(interface: &Interface, part: &Part, kernel: Kernel) -> io::Result<Self> {
         let name = name(interface, part);
         let kept = part.descriptor_store().take(&name);
         let socket = match kept.filter(|socket| fits(socket, interface, part)) {
@@ -68,7 +86,7 @@ impl PacketPort {
             header: [0; VNET_BYTES],
             rest: [0; LARGE_PACKET_BYTES],
         };
-        Ok(Self {
+        let mut port = Self {
             socket,
             mtu: interface.mtu,
             messages: Messages::default(),
@@ -77,12 +95,53 @@ impl PacketPort {
             leaving: Vec::with_capacity(BURST),
             queued: 0,
             read: 0,
-        })
+            ingress: None,
+            lacks_ingress: None,
+        };
+        if part.number == 0 {
+            port.keep_kernel_from(interface, kernel, part.descriptor_store());
+        }
+        Ok(port)
+    }
+
+    /// The kernel is to see no more of what arrives.
+    fn keep_kernel_from(&mut self, interface: &Interface, kernel: Kernel, store: &DescriptorStore) {
+        let is_shared = match kernel {
+            Kernel::SeesAll => return,
+            Kernel::SeesItsOwn => true,
+            Kernel::SeesNothing => false,
+        };
+        match Ingress::attach(interface.index, is_shared, store) {
+            Ok(ingress) => self.ingress = Some(ingress),
+            Err(error) => self.lacks_ingress = Some(error.to_string()),
+        }
+    }
+
+    /// Why the kernel sees what it is not to see.
+    pub fn lacks_ingress(&self) -> Option<&str> {
+        self.lacks_ingress.as_deref()
+    }
+
+    /// Whether the kernel does not see what is the node's.
+    pub const fn is_alone(&self) -> bool {
+        self.ingress.is_some()
+    }
+
+    /// Packets to these prefixes are this host's, or not, where it shares the interface.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn set_host(&mut self, prefixes: &BTreeSet<HostPrefix>) -> io::Result<()> {
+        match &mut self.ingress {
+            Some(ingress) => ingress.set_prefixes(prefixes),
+            None => Ok(()),
+        }
     }
 
     /// Nobody keeps it any more: its interface is gone.
     pub fn forget(interface: &Interface, part: &Part) {
         part.descriptor_store().forget(&name(interface, part));
+        Ingress::forget(interface.index, part.descriptor_store());
     }
 
     /// What is waited for.

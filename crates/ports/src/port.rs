@@ -3,7 +3,7 @@
 use crate::claim::{Claim, once_it_is_free};
 use crate::counters::PortCounters;
 use crate::interface::Interface;
-use crate::packet::PacketPort;
+use crate::packet::{Kernel, PacketPort};
 use crate::part::Part;
 use crate::program::HostPrefix;
 use crate::sys;
@@ -21,12 +21,14 @@ use twinpath_core::{Frame, Pools};
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
     /// AF_XDP where the interface is a card's, AF_PACKET on virtual ones: what is faster for
-    /// programs that send long frames. AF_PACKET as well where AF_XDP is not to be had.
+    /// programs that send long frames. AF_PACKET as well where AF_XDP is not to be had. With either what
+    /// arrives is the node's alone, but for what is this host's where that shares the interface; AF_PACKET
+    /// needs Linux 6.6 for that, and frames with VLAN tags go to the kernel, too.
     #[default]
     Auto,
     /// AF_XDP.
     AfXdp,
-    /// AF_PACKET.
+    /// AF_PACKET, beside all else that uses the interface: the kernel gets a copy of everything.
     AfPacket,
     /// A new interface for programs of this host.
     Tap,
@@ -51,8 +53,8 @@ pub struct PortConfig {
     pub device: String,
     /// What lies beneath.
     pub driver: Driver,
-    /// Whether this host shares the interface: with AF_XDP its own packets then go to it
-    /// ([`Port::set_host`]); otherwise it sees them in any case.
+    /// Whether this host shares the interface: its own packets then go to it ([`Port::set_host`]), with
+    /// whatever driver.
     pub is_shared: bool,
 }
 
@@ -103,6 +105,15 @@ impl PortConfig {
     /// Another process has it.
     pub fn claim(&self) -> Result<Option<Claim>, OpenError> {
         Claim::of(&self.device).map_err(|source| OpenError::new(self, self.driver, source))
+    }
+
+    /// What the kernel is to see with AF_PACKET.
+    fn kernel(&self) -> Kernel {
+        match (self.driver, self.is_shared) {
+            (Driver::AfPacket, _) => Kernel::SeesAll,
+            (_, true) => Kernel::SeesItsOwn,
+            (_, false) => Kernel::SeesNothing,
+        }
     }
 }
 
@@ -199,7 +210,7 @@ impl Port {
         interface: Interface,
     ) -> Result<Self, OpenError> {
         let open = |driver| {
-            let open = || open_by(driver, &interface, config.is_shared, &part);
+            let open = || open_by(driver, &interface, &config, &part);
             once_it_is_free(open).map_err(|error| OpenError::new(&config, driver, error))
         };
         let mut driver = chosen(config.driver, &interface, part.is_without_xdp(&interface));
@@ -244,17 +255,19 @@ impl Port {
     }
 
     /// Packets to these prefixes are this host's, or the node's whatever a shorter one says. It
-    /// matters where this host shares the interface and the driver is AF_XDP.
+    /// matters where this host shares the interface.
     pub fn set_host(&mut self, prefixes: BTreeSet<HostPrefix>) {
         self.host = prefixes;
         self.tell_host();
     }
 
     fn tell_host(&mut self) {
-        if let Some(Opened::Xdp(port)) = &mut self.opened {
-            // What there is no room for comes to the node, which drops and counts it.
-            let _ = port.set_host(&self.host);
-        }
+        // What there is no room for comes to the node, which drops and counts it.
+        let _ = match &mut self.opened {
+            Some(Opened::Xdp(port)) => port.set_host(&self.host),
+            Some(Opened::Packet(port)) => port.set_host(&self.host),
+            Some(Opened::Tap(_)) | None => Ok(()),
+        };
     }
 
     /// The part whose queue frames leave by: this one's own, if it has one.
@@ -294,6 +307,19 @@ impl Port {
     pub fn copying(&self) -> Option<Copying> {
         match &self.opened {
             Some(Opened::Xdp(port)) => Some(port.copying()),
+            _ => None,
+        }
+    }
+
+    /// Whether the kernel gets a copy of what is the node's.
+    pub fn is_seen_by_kernel(&self) -> bool {
+        matches!(&self.opened, Some(Opened::Packet(port)) if !port.is_alone())
+    }
+
+    /// Why the kernel gets one, where that was not said by whoever configured the port.
+    pub fn why_seen_by_kernel(&self) -> Option<&str> {
+        match &self.opened {
+            Some(Opened::Packet(port)) => port.lacks_ingress(),
             _ => None,
         }
     }
@@ -424,7 +450,7 @@ impl Port {
         if self.opened.is_none() {
             let opened = match self.driver {
                 Driver::Tap => open_tap(&self.config.device, &self.part),
-                driver => open_by(driver, &now, self.config.is_shared, &self.part),
+                driver => open_by(driver, &now, &self.config, &self.part),
             };
             self.opened = opened.ok().flatten();
             self.tell_host();
@@ -540,14 +566,14 @@ fn memory_of(ports: &[(&PortConfig, &Part)]) -> Result<Option<SharedUmem>, OpenE
 fn open_by(
     driver: Driver,
     interface: &Interface,
-    is_shared: bool,
+    config: &PortConfig,
     part: &Part,
 ) -> io::Result<Option<Opened>> {
     if driver != Driver::AfXdp {
-        let port = PacketPort::open(interface, part)?;
+        let port = PacketPort::open(interface, part, config.kernel())?;
         return Ok(Some(Opened::Packet(Box::new(port))));
     }
-    let port = XdpPort::open(interface, is_shared, part)?;
+    let port = XdpPort::open(interface, config.is_shared, part)?;
     Ok(port.map(|port| Opened::Xdp(Box::new(port))))
 }
 

@@ -1,4 +1,5 @@
-//! The program that hands packets to the sockets, as instructions of the kernel's machine.
+//! The program that hands packets to the sockets, as instructions of the kernel's machine; and one like it
+//! for sockets that get [copies](ingress).
 //!
 //! Where this host shares the interface ([`HostPrefix`]), packets for its own addresses, for groups and
 //! for all, and what is no IP packet go to its network stack; so do questions about neighbours, but
@@ -8,6 +9,7 @@
 //! frame. It then is one of this interface's driver alone.
 
 pub(crate) mod assembler;
+mod ingress;
 mod tags;
 mod types;
 
@@ -16,6 +18,7 @@ use crate::interface::Interface;
 use crate::stripping::Stripping;
 use crate::sys;
 use assembler::{Assembler, When, Width};
+pub use ingress::Ingress;
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::io;
@@ -71,14 +74,19 @@ pub struct HostPrefix {
 pub struct Program {
     sockets: OwnedFd,
     /// Whose packets are whose, if this host shares the interface.
-    prefixes: Option<OwnedFd>,
-    known: BTreeSet<HostPrefix>,
+    prefixes: Option<Prefixes>,
     program: OwnedFd,
     link: Option<OwnedFd>,
     way: Attachment,
     /// How many queues the interface had when the program was put there.
     queues: u32,
     stripping: Option<Stripping>,
+}
+
+/// A map of prefixes, which a program looks into.
+struct Prefixes {
+    map: OwnedFd,
+    known: BTreeSet<HostPrefix>,
 }
 
 /// How the program is on its interface.
@@ -93,8 +101,65 @@ enum Attachment {
     DriverWithTags,
 }
 
+/// What becomes of packets that are the node's, and of others. The context is in register 6.
+#[derive(Copy, Clone)]
+enum Way {
+    /// The socket of the queue has them, of all that are in this map.
+    ToSocket {
+        sockets: i32,
+        /// The function that tells tags that are beside a frame.
+        tag_reader: Option<i32>,
+    },
+    /// A socket has a copy.
+    Copied,
+}
+
+impl Way {
+    /// What is done first with any packet.
+    fn begun(self) -> Assembler {
+        let mut code = Assembler::default();
+        code.copy(6, 1);
+        match self {
+            Self::ToSocket {
+                sockets,
+                tag_reader: Some(reader),
+            } => tags::put_back(&mut code, sockets, reader),
+            Self::ToSocket { .. } => {}
+            Self::Copied => ingress::pass_tags(&mut code),
+        }
+        code
+    }
+
+    /// Where the context has the frame's beginning and its end.
+    const fn frame_at(self) -> [i16; 2] {
+        match self {
+            Self::ToSocket { .. } => [0, 4],
+            Self::Copied => ingress::FRAME_AT,
+        }
+    }
+
+    /// A packet is the node's.
+    fn take(self, code: &mut Assembler) {
+        match self {
+            Self::ToSocket { sockets, .. } => to_socket(code, sockets),
+            Self::Copied => ingress::drop_copy(code),
+        }
+    }
+
+    /// A packet is the kernel's.
+    fn leave(self, code: &mut Assembler) {
+        code.label("kernel");
+        let verdict = match self {
+            Self::ToSocket { .. } => PASS,
+            Self::Copied => ingress::NEXT,
+        };
+        code.set(0, verdict);
+        code.exit();
+    }
+}
+
 /// `return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS)`: what comes by a queue without
-/// a socket goes to the kernel. The context is in register 6.
+/// a socket goes to the kernel.
 fn to_socket(code: &mut Assembler, sockets: i32) {
     code.load(Width::Word, 2, 6, RX_QUEUE_INDEX);
     code.load_map(1, sockets);
@@ -147,22 +212,13 @@ fn key_v6(code: &mut Assembler, offset: i16) {
     }
 }
 
-/// The context is in register 6, and frames with tags beside them are done with.
-fn begun(sockets: i32, tag_reader: Option<i32>) -> Assembler {
-    let mut code = Assembler::default();
-    code.copy(6, 1);
-    if let Some(reader) = tag_reader {
-        tags::put_back(&mut code, sockets, reader);
-    }
-    code
-}
-
 /// The program for an interface that this host shares.
-fn sharing(sockets: i32, prefixes: i32, tag_reader: Option<i32>) -> (Vec<u8>, u32) {
-    let mut code = begun(sockets, tag_reader);
+fn sharing(way: Way, prefixes: i32) -> (Vec<u8>, u32) {
+    let mut code = way.begun();
     let kind = |bytes: [u8; 2]| i32::from(u16::from_ne_bytes(bytes));
-    code.load(Width::Word, FRAME, 6, 0);
-    code.load(Width::Word, END, 6, 4);
+    let [first, end] = way.frame_at();
+    code.load(Width::Word, FRAME, 6, first);
+    code.load(Width::Word, END, 6, end);
     needs(&mut code, 34);
     code.set(DEFAULT, 1);
     code.load(Width::Half, 2, FRAME, at::ETHER_TYPE);
@@ -218,17 +274,16 @@ fn sharing(sockets: i32, prefixes: i32, tag_reader: Option<i32>) -> (Vec<u8>, u3
     code.label("unknown");
     code.jump_if(DEFAULT, When::Equal, 0, "kernel");
     code.label("socket");
-    to_socket(&mut code, sockets);
-    code.label("kernel");
-    code.set(0, PASS);
-    code.exit();
+    way.take(&mut code);
+    way.leave(&mut code);
     code.finish()
 }
 
 /// The program for an interface that is the node's alone.
-fn taking_all(sockets: i32, tag_reader: Option<i32>) -> (Vec<u8>, u32) {
-    let mut code = begun(sockets, tag_reader);
-    to_socket(&mut code, sockets);
+fn taking_all(way: Way) -> (Vec<u8>, u32) {
+    let mut code = way.begun();
+    way.take(&mut code);
+    way.leave(&mut code);
     code.finish()
 }
 
@@ -241,17 +296,12 @@ impl Program {
     pub fn load(queues: u32, is_shared: bool) -> io::Result<Self> {
         let map = [MAP_OF_SOCKETS, 4, 4, queues.max(1), 0];
         let sockets = sys::bpf_descriptor(MAP_CREATE, &words(&map))?;
-        let prefixes = is_shared.then(|| {
-            let map = [MAP_OF_PREFIXES, 20, 4, MOST_PREFIXES, NO_PREALLOCATION];
-            sys::bpf_descriptor(MAP_CREATE, &words(&map))
-        });
-        let prefixes = prefixes.transpose()?;
+        let prefixes = is_shared.then(Prefixes::new).transpose()?;
         let (code, count) = instructions(&sockets, prefixes.as_ref(), None);
         Ok(Self {
             program: load(&code, count)?,
             sockets,
             prefixes,
-            known: BTreeSet::new(),
             link: None,
             way: Attachment::default(),
             queues: 0,
@@ -301,18 +351,10 @@ impl Program {
     /// # Errors
     /// There are too many.
     pub fn set_prefixes(&mut self, wanted: &BTreeSet<HostPrefix>) -> io::Result<()> {
-        let Some(map) = &self.prefixes else {
-            return Ok(());
-        };
-        for prefix in self.known.difference(wanted) {
-            update(map, MAP_DELETE, &key(prefix), &[0; 4])?;
+        match &mut self.prefixes {
+            Some(prefixes) => prefixes.set(wanted),
+            None => Ok(()),
         }
-        for prefix in wanted.difference(&self.known) {
-            let value = u32::from(prefix.is_hosts).to_ne_bytes();
-            update(map, MAP_UPDATE, &key(prefix), &value)?;
-        }
-        self.known.clone_from(wanted);
-        Ok(())
     }
 
     /// Puts the program on an interface, if it is not there yet: into its driver, or in front of the
@@ -412,6 +454,28 @@ impl Program {
     }
 }
 
+impl Prefixes {
+    fn new() -> io::Result<Self> {
+        let map = [MAP_OF_PREFIXES, 20, 4, MOST_PREFIXES, NO_PREALLOCATION];
+        Ok(Self {
+            map: sys::bpf_descriptor(MAP_CREATE, &words(&map))?,
+            known: BTreeSet::new(),
+        })
+    }
+
+    fn set(&mut self, wanted: &BTreeSet<HostPrefix>) -> io::Result<()> {
+        for prefix in self.known.difference(wanted) {
+            update(&self.map, MAP_DELETE, &key(prefix), &[0; 4])?;
+        }
+        for prefix in wanted.difference(&self.known) {
+            let value = u32::from(prefix.is_hosts).to_ne_bytes();
+            update(&self.map, MAP_UPDATE, &key(prefix), &value)?;
+        }
+        self.known.clone_from(wanted);
+        Ok(())
+    }
+}
+
 /// The program takes the place of the one that is on an interface.
 fn replace(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
     let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
@@ -425,13 +489,21 @@ fn link_name(interface: u32) -> String {
 /// The program over these maps.
 fn instructions(
     sockets: &OwnedFd,
-    prefixes: Option<&OwnedFd>,
+    prefixes: Option<&Prefixes>,
     tag_reader: Option<i32>,
 ) -> (Vec<u8>, u32) {
-    let sockets = sockets.as_raw_fd();
+    let way = Way::ToSocket {
+        sockets: sockets.as_raw_fd(),
+        tag_reader,
+    };
+    program(way, prefixes)
+}
+
+/// The program that looks into this map, if there is one.
+fn program(way: Way, prefixes: Option<&Prefixes>) -> (Vec<u8>, u32) {
     match prefixes {
-        Some(prefixes) => sharing(sockets, prefixes.as_raw_fd(), tag_reader),
-        None => taking_all(sockets, tag_reader),
+        Some(prefixes) => sharing(way, prefixes.map.as_raw_fd()),
+        None => taking_all(way),
     }
 }
 

@@ -72,7 +72,8 @@ pub const SYSTEMS: [System; 11] = [
     ),
 ];
 
-const PACKET: Kind = Kind::Twinpath("af_packet");
+/// AF_PACKET on virtual cables; the kernel does not see what arrives.
+const PACKET: Kind = Kind::Twinpath("auto");
 const XDP: Kind = Kind::Twinpath("af_xdp");
 
 /// What ratios are to, each where the driver has the same core.

@@ -31,12 +31,15 @@ const MIN_MTU: u16 = 1280;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PortDriver {
-    /// AF_XDP for a network card, AF_PACKET for a virtual interface and where AF_XDP is not to be had.
+    /// AF_XDP for a network card, AF_PACKET for a virtual interface and where AF_XDP is not to be had. With
+    /// either the kernel's network stack does not see what is the node's; with AF_PACKET that takes Linux
+    /// 6.6, and it sees frames with VLAN tags.
     #[default]
     Auto,
     /// AF_XDP on all queues: the kernel's network stack does not see what arrives.
     AfXdp,
-    /// AF_PACKET: any interface, beside all else that uses it.
+    /// AF_PACKET: any interface, beside all else that uses it. The kernel gets a copy of all that arrives,
+    /// which costs about as much again.
     AfPacket,
     /// A new interface for programs on this host, made when the service starts.
     Tap,

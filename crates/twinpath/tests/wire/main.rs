@@ -30,5 +30,6 @@ mod verbs;
 mod warned;
 mod watched;
 
-/// How packets are exchanged with interfaces.
-const DRIVERS: [&str; 2] = ["af_packet", "af_xdp"];
+/// How packets are exchanged with interfaces. By `auto` it is AF_PACKET on virtual cables, and the kernel does
+/// not see what is the node's.
+const DRIVERS: [&str; 2] = ["auto", "af_xdp"];

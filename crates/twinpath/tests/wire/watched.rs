@@ -51,8 +51,13 @@ fn health_and_figures_tell_of_a_port_that_goes_down() {
         becomes("/healthz", "200 OK");
         let ping = ["-c3", "-i0.2", "-W1", "10.9.0.2"];
         assert!(succeeds_soon(&network, "client", "ping", &ping));
+        let by = if driver == "auto" {
+            "af_packet"
+        } else {
+            driver
+        };
         let up = "twinpath_port_up{port=\"outside\",device=\"outside\",driver=";
-        becomes("/metrics", &format!("{up}\"{driver}\"}} 1\n"));
+        becomes("/metrics", &format!("{up}\"{by}\"}} 1\n"));
         let metrics = asked(&network, "/metrics");
         let received = "twinpath_port_rx_packets_total{port=\"inside\"";
         let received = metrics.lines().find(|line| line.starts_with(received));
@@ -61,7 +66,7 @@ fn health_and_figures_tell_of_a_port_that_goes_down() {
         network.ip("server", "link set eth0 down");
         becomes("/healthz", "503 Service Unavailable");
         becomes("/healthz", "port outside is down\n");
-        becomes("/metrics", &format!("{up}\"{driver}\"}} 0\n"));
+        becomes("/metrics", &format!("{up}\"{by}\"}} 0\n"));
         network.ip("server", "link set eth0 up");
         becomes("/healthz", "200 OK");
         let report = middle.stop();
@@ -79,10 +84,11 @@ fn capabilities_are_dropped_when_interfaces_are_open() {
     {
         return;
     }
-    // Raw sockets alone are needed to open an interface again by AF_PACKET; by AF_XDP also what
-    // attaches programs.
+    // Raw sockets alone are needed to open an interface again beside the kernel; else also what attaches
+    // programs.
     for (driver, kept) in [
         ("af_packet", 1u64 << 13),
+        ("auto", 1 << 13 | 1 << 12 | 1 << 39),
         ("af_xdp", 1 << 13 | 1 << 12 | 1 << 39),
     ] {
         let network = cut_network();

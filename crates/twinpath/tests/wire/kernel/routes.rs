@@ -1,7 +1,8 @@
 //! Routes come, go and change.
 
 use super::{misses, network, pings, reaches, service};
-use crate::middle::Middle;
+use crate::middle::{Middle, wait_for};
+use crate::programs::succeed;
 use twinpath_netns::is_possible;
 
 /// What is behind the server.
@@ -49,5 +50,28 @@ fn routes_are_followed() {
             .map(|port| port.transmitted_packets)
             .sum();
         assert!(transmitted >= 12, "{driver}: carried {transmitted}");
+    }
+}
+
+/// A kernel that forwards as well has a copy of everything with AF_PACKET, and each packet arrives twice; but
+/// not where what arrives is the node's alone. What is for the host itself it gets in any case.
+#[test]
+fn a_kernel_that_forwards_does_not_see_what_is_the_nodes() {
+    if !is_possible() {
+        return;
+    }
+    for (driver, arrives_twice) in [("af_packet", true), ("auto", false), ("af_xdp", false)] {
+        let network = network();
+        for setting in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"] {
+            succeed(&network, "middle", "sysctl", &["-q", "-w", setting]);
+        }
+        let middle = Middle::start(&network, &service(driver, &[]));
+        for (near, itself) in [("198.51.100.1", "192.168.1.1"), ("2001:db8::1", "fd01::1")] {
+            assert!(wait_for(|| pings(&network, "client", near)), "{driver}");
+            let said = succeed(&network, "client", "ping", &["-c3", "-i0.2", near]);
+            assert_eq!(said.contains("DUP!"), arrives_twice, "{driver}: {said}");
+            assert!(pings(&network, "client", itself), "{driver}: {itself}");
+        }
+        drop(middle.stop());
     }
 }
