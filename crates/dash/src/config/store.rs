@@ -284,8 +284,10 @@ impl Store {
 
     /// Puts objects in force that can only be together, until nothing follows.
     fn exchange_all(&mut self) {
+        let mut dead_ends = HashSet::new();
         while let Some(key) = self.to_exchange.pop() {
-            if self.may_exchange(&key) {
+            if self.may_exchange(&key, &mut dead_ends) {
+                dead_ends.clear();
                 let mut work = Vec::new();
                 self.exchange(&key, &mut work);
                 self.settle(work);
@@ -294,15 +296,19 @@ impl Store {
     }
 
     /// Whether an object waits for another to let go of something, that one for the next, and so on
-    /// until one has been met before.
-    fn may_exchange(&self, first: &Key) -> bool {
+    /// until one has been met before. As long as nothing changes, that never follows from a dead end.
+    fn may_exchange(&self, first: &Key, dead_ends: &mut HashSet<Key>) -> bool {
         let (mut met, mut ahead) = (HashSet::new(), vec![first.clone()]);
         while let Some(key) = ahead.pop() {
+            if dead_ends.contains(&key) {
+                continue;
+            }
             ahead.extend(self.next_to_exchange(&key));
             if !met.insert(key) {
                 return true;
             }
         }
+        dead_ends.extend(met);
         false
     }
 

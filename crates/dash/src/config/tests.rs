@@ -983,3 +983,26 @@ fn many_objects_change_together_in_little_time() {
     };
     assert_ends_as_the_second(&enis(0), &enis(1));
 }
+
+/// Each wants what the next one has, and the last keeps it: none may change, which is found out once for all.
+#[test]
+fn a_long_chain_that_leads_nowhere_is_walked_once() {
+    const ENIS: u16 = 20_000;
+    let enis = |count: u16, shift: u16| {
+        let enis = (0..count).map(|eni| {
+            let [high, low] = (eni + shift).to_be_bytes();
+            format!(
+                r#""DASH_ENI_TABLE:{eni:05}": {{"mac_address": "02:00:00:00:{high:02x}:{low:02x}", "vnet": "blue"}}"#
+            )
+        });
+        let enis: Vec<_> = enis.collect();
+        let enis = enis.join(",");
+        format!(r#"{{"DASH_VNET_TABLE:blue": {{"vni": 1}}, {enis}}}"#)
+    };
+    let mut store = Store::default();
+    set(&mut store, &enis(ENIS, 0));
+    set(&mut store, &enis(ENIS - 1, 1));
+    assert_eq!(store.waiting().count(), usize::from(ENIS) - 1);
+    delete(&mut store, &[&format!("DASH_ENI_TABLE:{:05}", ENIS - 1)]);
+    assert_eq!(store.unsettled(), [0; 2]);
+}

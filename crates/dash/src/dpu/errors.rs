@@ -2,7 +2,7 @@
 //! as it sent it, and whom it comes from as it knows them (RFC 5508 §4).
 
 use twinpath_core::icmp_errors::judge;
-use twinpath_core::wire::layout::{Fragment, Layout, Network};
+use twinpath_core::wire::layout::{Layout, Network};
 use twinpath_core::wire::{Endpoint, fields, protocol, rewrite};
 
 use crate::pipeline::Action;
@@ -21,7 +21,7 @@ impl Translation {
     /// of the other direction, so what is done to packets undoes what was done to the quoted one.
     ///
     /// # Errors
-    /// The error is not to be believed, or is of the other IP version than what it is about was.
+    /// It is a redirect, or of the other IP version than what it is about was.
     pub fn of(inside: &[u8], inner: &Layout, action: &Action) -> Result<Self, Reason> {
         let ends =
             fields::inner_source(inside, inner).zip(fields::inner_destination(inside, inner));
@@ -30,8 +30,7 @@ impl Translation {
             .addresses
             .unwrap_or([destination.address, source.address]);
         let is_same_version = from.is_v4() == (inner.network == Network::V4);
-        let is_believed = inner.fragment == Fragment::Whole && judge(inside, inner, false).is_ok();
-        if !is_same_version || !is_believed {
+        if !is_same_version || judge(inside, inner, false).is_err() {
             return Err(Reason::IcmpError);
         }
         // Routers on the way keep their addresses, but none that hides behind a gateway.

@@ -1,7 +1,8 @@
 //! From a packet to its flow, or to a new one.
 
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::{Fragment, Transport};
+use twinpath_core::icmp_errors::{Refusal, judge};
+use twinpath_core::wire::layout::{Fragment, Layout, Transport};
 use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
@@ -621,6 +622,10 @@ impl Dpu {
             .zip(fields::inner_destination(inside, &received.inner))
             .zip(received.inner.inner);
         let ((source, destination), quote) = quoted.ok_or(Reason::IcmpError)?;
+        // No policy is asked about an error: it goes to whom the quoted packet came from, and nowhere else.
+        if !is_believed(inside, &received.inner, arrival.direction) {
+            return Err(Reason::IcmpError.into());
+        }
         let headers = Headers {
             source: destination.address,
             destination: source.address,
@@ -649,6 +654,14 @@ impl Dpu {
             bucket: entry.bucket,
         })
     }
+}
+
+/// Whether an error may be what it says. A load balancer's redirect, which has the addresses of the packet
+/// in it, may also come to a machine whose ENI does not listen to it.
+fn is_believed(inside: &[u8], inner: &Layout, direction: Direction) -> bool {
+    let judged = judge(inside, inner, false);
+    let is_redirect = judged == Err(Refusal::Redirect) && direction == Direction::Inbound;
+    inner.fragment == Fragment::Whole && (judged.is_ok() || is_redirect)
 }
 
 /// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the

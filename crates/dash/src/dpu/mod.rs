@@ -316,6 +316,9 @@ impl Dpu {
         let inside = inside(buffer, start, received);
         let treatment = self.treatment(inside, received, hash, now)?;
         let before = inside.len();
+        if received.arrival.direction == Direction::Inbound {
+            self.charge(received, before, now)?;
+        }
         let applied = match &treatment.action {
             Treated::Flow(number) => self.do_flow(buffer, start, received, *number, now)?,
             Treated::Once(action) => self.act(buffer, start, received, action, now)?,
@@ -406,8 +409,18 @@ impl Dpu {
         if is_spoofed {
             return Err(Reason::SpoofedSource);
         }
-        let limits = eni.limits;
-        let passes = self.has_bandwidth(arrival.eni, limits, bytes, now);
+        // What others send counts when it is let in: nobody else can use up what a machine may get.
+        match arrival.direction {
+            Direction::Outbound => self.charge(received, bytes, now),
+            Direction::Inbound => Ok(()),
+        }
+    }
+
+    /// Counts a packet among those that its ENI's bandwidth is for.
+    fn charge(&mut self, received: &Received, bytes: usize, now: Instant) -> Result<(), Reason> {
+        let number = received.arrival.eni;
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let passes = self.has_bandwidth(number, eni.limits, bytes, now);
         passes.then_some(()).ok_or(Reason::Bandwidth)
     }
 

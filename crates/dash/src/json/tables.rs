@@ -276,7 +276,7 @@ fn eni(f: &mut Fields<'_, '_>) -> Option<Eni> {
         underlay_ip: f.optional("underlay_ip"),
         admin_state: f.optional("admin_state").unwrap_or_default(),
         qos: f.optional("qos"),
-        pl_underlay_sip: f.optional("pl_underlay_sip"),
+        pl_underlay_sip: given_address(f, "pl_underlay_sip"),
         pl_sip_encoding: f.optional("pl_sip_encoding"),
         mode: f.optional("eni_mode").unwrap_or_default(),
         v4_meter_policy: f.optional("v4_meter_policy_id"),
@@ -300,7 +300,7 @@ fn route(f: &mut Fields<'_, '_>) -> Option<Route> {
     let action = route_action(routing_type, f)?;
     let underlay_sip = match action {
         RouteAction::ServiceTunnel(_) => None,
-        _ => f.optional("underlay_sip"),
+        _ => given_address(f, "underlay_sip"),
     };
     Some(Route {
         action,
@@ -358,11 +358,17 @@ fn route_action(routing_type: RoutingType, f: &mut Fields<'_, '_>) -> Option<Rou
     Some(action)
 }
 
+/// An address of the underlay. All zeros are none, as in the public model.
+fn given_address(f: &mut Fields<'_, '_>, field: &'static str) -> Option<Address> {
+    let none = [Address::from_v4([0; 4]), Address(0)];
+    f.optional(field).filter(|address| !none.contains(address))
+}
+
 fn service_tunnel(f: &mut Fields<'_, '_>) -> Option<ServiceTunnel> {
     let overlay_sip = f.required_of::<BitsAround>(&["overlay_sip_prefix", "overlay_sip"]);
     let overlay_dip = f.required_of::<BitsAround>(&["overlay_dip_prefix", "overlay_dip"]);
-    let underlay_sip = f.optional("underlay_sip");
-    let underlay_dip = f.optional("underlay_dip");
+    let underlay_sip = given_address(f, "underlay_sip");
+    let underlay_dip = given_address(f, "underlay_dip");
     Some(ServiceTunnel {
         overlay_sip: overlay_sip?.0,
         overlay_dip: overlay_dip?.0,

@@ -541,3 +541,20 @@ mod properties {
         }
     }
 }
+
+/// In the public model an address of zeros stands for none.
+#[test]
+fn addresses_of_zeros_are_not_given() {
+    let text = r#"{"DASH_ROUTE_TABLE:g:10.0.0.0/8": {"routing_type": "servicetunnel",
+        "overlay_sip_prefix": "fd00::/8", "overlay_dip_prefix": "fd00::/8",
+        "underlay_sip": "0.0.0.0", "underlay_dip": "::"}}"#;
+    let reading = read(text.as_bytes());
+    assert_eq!(reading.problems, []);
+    let Change::Set(Object::Route(_, route)) = &reading.changes[0].0 else {
+        panic!("a route");
+    };
+    let RouteAction::ServiceTunnel(tunnel) = &route.action else {
+        panic!("a service tunnel");
+    };
+    assert_eq!((tunnel.underlay_sip, tunnel.underlay_dip), (None, None));
+}

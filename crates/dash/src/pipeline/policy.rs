@@ -57,7 +57,7 @@ impl Policies<'_> {
         direction == Direction::Outbound
             || listed.contains(&Some(key))
             || self.tables.vni(self.eni.vnet) == Some(key)
-            || self.lists(key)
+            || self.lists(key) && !self.tables.is_network(key)
     }
 
     /// Asks the access lists. Within one the first rule that matches counts, and a packet that none

@@ -7,7 +7,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 use super::numbers::{Numbers, Used};
-use crate::objects::{EniId, InboundAction, MeterBits};
+use crate::objects::{EniId, InboundAction, MeterBits, Vni};
 use crate::source::ObjectSource;
 
 /// An inbound rule.
@@ -87,6 +87,11 @@ impl InboundTable {
     pub(crate) fn note_used(&self, used: &mut Used) {
         let rules = self.0.values().flatten();
         used.vnets.extend(rules.filter_map(|rule| rule.validated));
+    }
+
+    /// Whether there are rules for packets that come with a VNI.
+    pub(crate) fn has(&self, vni: Vni) -> bool {
+        self.0.contains_key(&vni.get())
     }
 
     /// How many rules there are.

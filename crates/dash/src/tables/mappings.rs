@@ -177,6 +177,18 @@ impl MappingTable {
         }
     }
 
+    /// Whether a mapping has a tunnel.
+    pub(crate) fn uses_tunnel(&self, tunnel: u32) -> bool {
+        let mut profiles = self.profiles.iter();
+        profiles.any(|profile| profile.tunnel == Some(tunnel))
+    }
+
+    /// Whether a mapping has a port map.
+    pub(crate) fn uses_port_map(&self, map: u32) -> bool {
+        let mut profiles = self.profiles.iter();
+        profiles.any(|profile| profile.port_map == Some(map))
+    }
+
     fn release(&mut self, value: Value) {
         self.profiles.give(value.profile);
         if let Underlay::Number(number) = value.underlay {

@@ -19,6 +19,7 @@ mod inbound;
 mod interned;
 mod macs;
 mod mappings;
+mod meeting;
 mod meters;
 mod numbers;
 mod ranges;
@@ -37,7 +38,7 @@ pub use routes::{RouteEntry, RouteKind, RouteTable};
 pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};
 pub use services::Spread;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use twinpath_core::hash::HashKey;
@@ -137,6 +138,8 @@ pub struct Tables {
     last_serial: u32,
     last_epoch: u32,
     pa_validation: update::PaSources,
+    /// Of all networks that something refers to.
+    vnis: HashSet<u32>,
     refused_mappings: u64,
     refused_enis: u64,
 }
@@ -216,6 +219,12 @@ impl Tables {
     #[inline]
     pub fn vni(&self, vnet: u32) -> Option<u32> {
         *self.vnets.get(vnet as usize)?
+    }
+
+    /// Whether a VNI is that of a network which something refers to.
+    #[must_use]
+    pub fn is_network(&self, vni: u32) -> bool {
+        self.vnis.contains(&vni)
     }
 
     /// The name of a network.

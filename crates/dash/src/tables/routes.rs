@@ -331,7 +331,7 @@ mod tests {
             }
             let mut builder = Builder::default();
             routes.iter().for_each(|(prefix, route)| builder.add(*prefix, *route));
-            let table = builder.finish();
+            let table = builder.finish("g".into());
             let ends = routes.iter().flat_map(|(prefix, _)| [prefix.network(), prefix.last()]);
             let looked_at = addresses.iter().map(|&bits| address(is_v4, bits)).chain(ends);
             for address in looked_at {
@@ -343,13 +343,28 @@ mod tests {
     }
 
     #[test]
+    fn what_does_the_same_is_a_prefix_or_a_range() {
+        let mut builder = Builder::default();
+        for (network, length, class) in [([10, 0, 0, 0], 8, 1), ([10, 1, 0, 0], 16, 2)] {
+            let prefix = Prefix::covering(Address::from_v4(network), length);
+            builder.add(prefix, route(class));
+        }
+        let table = builder.finish("g".into());
+        let alike = |address| table.alike(Address::from_v4(address));
+        assert_eq!(alike([10, 1, 2, 3]), "10.1.0.0/16");
+        assert_eq!(alike([10, 0, 2, 3]), "10.0.0.0/16");
+        assert_eq!(alike([10, 2, 2, 3]), "10.2.0.0 to 10.255.255.255");
+        assert_eq!(table.alike(Address(0xfd00 << 112)), "::/0");
+    }
+
+    #[test]
     fn a_hundred_thousand_routes_take_two_starts_each() {
         let mut builder = Builder::default();
         for at in 0..100_000u32 {
             let network = Address::from_v4((at << 12 | 0x80).to_be_bytes());
             builder.add(Prefix::covering(network, 25), route(at % 7));
         }
-        let table = builder.finish();
+        let table = builder.finish("g".into());
         assert_eq!(table.len(), 100_000);
         let bytes = table.memory_bytes() as f64 / 100_000.0;
         assert!(bytes <= 17.0, "{bytes} bytes a route");

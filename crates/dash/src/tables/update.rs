@@ -14,6 +14,7 @@ use super::epochs::MappingEpochs;
 use super::inbound::InboundTable;
 use super::macs::MacTable;
 use super::mappings::MappingTable;
+use super::meeting::{Common, Meeting};
 use super::meters::MeterTable;
 use super::numbers::{Numbers, Used};
 use super::ranges::Ranges;
@@ -24,7 +25,7 @@ use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
     AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MAX_ENIS,
-    MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, VnetMappingKey, Vni,
+    MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, TagName, VnetMappingKey, Vni,
 };
 use crate::source::ObjectSource;
 
@@ -65,14 +66,13 @@ impl PaSources {
 #[derive(Default)]
 struct Stale {
     acl_groups: HashSet<AclGroupId>,
-    tags: bool,
+    tags: HashSet<TagName>,
     route_groups: HashSet<RouteGroupId>,
     /// Prefixes whose routes have changed.
     routes: HashMap<RouteGroupId, Vec<Prefix>>,
     meter_policies: HashSet<MeterPolicyId>,
     mappings: Vec<VnetMappingKey>,
-    /// Small tables that packets of any ENI may meet.
-    common: bool,
+    common: Common,
     enis: bool,
 }
 
@@ -82,7 +82,7 @@ impl Stale {
         match key {
             Key::AclGroup(group) => _ = self.acl_groups.insert(group.clone()),
             Key::AclRule(rule) => _ = self.acl_groups.insert(rule.group.clone()),
-            Key::PrefixTag(_) => self.tags = true,
+            Key::PrefixTag(tag) => _ = self.tags.insert(tag.clone()),
             Key::RouteGroup(group) => _ = self.route_groups.insert(group.clone()),
             Key::Route(route) => {
                 let prefixes = self.routes.entry(route.group.clone()).or_default();
@@ -93,16 +93,14 @@ impl Stale {
             Key::VnetMapping(mapping) => self.mappings.push(mapping.clone()),
             Key::PaValidation(vni) => {
                 pa.set(*vni, source.pa_validation(*vni));
-                self.common = true;
+                self.common.vnis.push(*vni);
             }
-            Key::Switch(_)
-            | Key::Appliance(_)
-            | Key::Vnet(_)
-            | Key::RoutingType(_)
-            | Key::Tunnel(_)
-            | Key::PortMap(_)
-            | Key::PortMapRange(_)
-            | Key::LoadBalancer(_) => self.common = true,
+            Key::Vnet(vnet) => self.common.vnets.push(vnet.clone()),
+            Key::LoadBalancer(balancer) => self.common.vnets.push(balancer.vnet.clone()),
+            Key::Tunnel(tunnel) => self.common.tunnels.push(tunnel.clone()),
+            Key::PortMap(map) => self.common.port_maps.push(map.clone()),
+            Key::PortMapRange(range) => self.common.port_maps.push(range.map.clone()),
+            Key::Switch(_) | Key::Appliance(_) | Key::RoutingType(_) => self.common.all = true,
             // What ENIs have for themselves, and what is told to switches.
             _ => {}
         }
@@ -160,6 +158,7 @@ impl Tables {
             last_serial: 0,
             last_epoch: 0,
             pa_validation: PaSources::default(),
+            vnis: HashSet::new(),
             refused_mappings: 0,
             refused_enis: 0,
         }
@@ -180,10 +179,11 @@ impl Tables {
             self.update_mapping(mapping, source);
         }
         if stale.enis {
-            self.forget_stale(&stale);
+            self.forget_stale(&stale, source);
             self.change_routes(&stale, source);
             let epoch = self.last_epoch.wrapping_add(1);
-            self.update_enis(source, epoch, stale.common);
+            let meeting = Meeting::of(&stale.common, &self.numbers, &self.mappings);
+            self.update_enis(source, epoch, &meeting);
             self.last_epoch = epoch;
         }
         if self.numbers.is_crowded() {
@@ -250,9 +250,10 @@ impl Tables {
     }
 
     /// What is compiled when it is next asked for.
-    fn forget_stale(&mut self, stale: &Stale) {
-        self.acl_groups
-            .retain(|group, _| !stale.tags && !stale.acl_groups.contains(group));
+    fn forget_stale(&mut self, stale: &Stale, source: &dyn ObjectSource) {
+        self.acl_groups.retain(|group, _| {
+            !stale.acl_groups.contains(group) && !names_any(group, &stale.tags, source)
+        });
         self.route_groups
             .retain(|group, _| !stale.route_groups.contains(group));
         self.meter_policies
@@ -282,6 +283,7 @@ impl Tables {
             let vni = source.vnet(name).map(|vnet| vnet.vni.get());
             self.vnets[number as usize] = vni;
         }
+        self.vnis = self.vnets.iter().copied().flatten().collect();
         self.tunnels = vec![None; numbers.tunnels.end()];
         for (name, number) in numbers.tunnels.iter() {
             let tunnel = source.tunnel(name).and_then(TunnelEntry::compile);
@@ -298,7 +300,7 @@ impl Tables {
         }
     }
 
-    fn update_enis(&mut self, source: &dyn ObjectSource, epoch: u32, all_changed: bool) {
+    fn update_enis(&mut self, source: &dyn ObjectSource, epoch: u32, meeting: &Meeting) {
         let mut present = BTreeSet::new();
         source.enis(&mut |id, _| _ = present.insert(id.clone()));
         for (number, eni) in self.enis.iter_mut().enumerate() {
@@ -310,7 +312,7 @@ impl Tables {
         }
         for id in &present {
             if let Some(object) = source.eni(id) {
-                self.update_eni(id, object, source, epoch, all_changed);
+                self.update_eni(id, object, source, epoch, meeting);
             }
         }
         self.drop_unused();
@@ -324,7 +326,7 @@ impl Tables {
         object: &Eni,
         source: &dyn ObjectSource,
         epoch: u32,
-        all_changed: bool,
+        meeting: &Meeting,
     ) {
         let Some(number) = self.number_for(id) else {
             self.refused_enis += 1;
@@ -335,7 +337,7 @@ impl Tables {
         match &self.enis[place] {
             Some(old) => {
                 entry.serial = old.serial;
-                if !all_changed && entry.is_same_as(old) {
+                if entry.is_same_as(old) && !meeting.is_of(&entry) {
                     entry.epoch = old.epoch;
                 }
             }
@@ -457,6 +459,17 @@ impl Tables {
         self.meter_policies
             .retain(|_, table| Arc::strong_count(table) > 1);
     }
+}
+
+/// Whether a rule of a group names one of these tags.
+fn names_any(group: &AclGroupId, tags: &HashSet<TagName>, source: &dyn ObjectSource) -> bool {
+    let mut names = false;
+    if !tags.is_empty() {
+        source.acl_rules(group, &mut |_, rule| {
+            names |= rule.tags().any(|tag| tags.contains(tag));
+        });
+    }
+    names
 }
 
 fn appliance(source: &dyn ObjectSource) -> ApplianceEntry {

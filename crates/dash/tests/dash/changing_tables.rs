@@ -5,6 +5,7 @@ use crate::common::changes::change;
 use crate::common::packets::{self, Dice, customer};
 use proptest::prelude::*;
 use twinpath_core::wire::Address;
+use twinpath_dash::config::{Origin, Store};
 use twinpath_dash::objects::*;
 use twinpath_dash::samples::Objects;
 use twinpath_dash::tables::{RouteKind, Tables};
@@ -117,4 +118,88 @@ fn names_that_are_gone_have_no_numbers() {
         tables.update(&objects, [&nobody]);
         assert!(tables.memory_use().names <= before + 400);
     }
+}
+
+/// Two tenants, each with a network, an ENI, routes by a tunnel, a load balancer, and whom it hears.
+const TENANTS: &str = r#"{
+    "DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.5", "vm_vni": 2001},
+    "DASH_ROUTING_TYPE_TABLE:vnet_encap": {"items": [{"action_name": "1", "action_type": "staticencap", "encap_type": "vxlan"}]},
+    "DASH_VNET_TABLE:blue": {"vni": 1}, "DASH_VNET_TABLE:red": {"vni": 2}, "DASH_VNET_TABLE:gray": {"vni": 3},
+    "DASH_TUNNEL_TABLE:tb": {"endpoints": "40.0.0.1", "encap_type": "vxlan", "vni": 7},
+    "DASH_TUNNEL_TABLE:tr": {"endpoints": "40.0.0.2", "encap_type": "vxlan", "vni": 8},
+    "DASH_TUNNEL_TABLE:free": {"endpoints": "40.0.0.3", "encap_type": "vxlan", "vni": 9},
+    "DASH_OUTBOUND_PORT_MAP_TABLE:free": {},
+    "DASH_ENI_TABLE:blue": {"mac_address": "02:00:00:00:00:01", "vnet": "blue", "underlay_ip": "20.0.0.1"},
+    "DASH_ENI_TABLE:red": {"mac_address": "02:00:00:00:00:02", "vnet": "red", "underlay_ip": "20.0.0.2"},
+    "DASH_ROUTE_GROUP_TABLE:blue": {}, "DASH_ROUTE_GROUP_TABLE:red": {},
+    "DASH_ROUTE_TABLE:blue:10.0.0.0/8": {"routing_type": "vnet", "vnet": "blue", "tunnel": "tb"},
+    "DASH_ROUTE_TABLE:red:10.0.0.0/8": {"routing_type": "vnet", "vnet": "red", "tunnel": "tr"},
+    "DASH_ENI_ROUTE_TABLE:blue": {"group_id": "blue"}, "DASH_ENI_ROUTE_TABLE:red": {"group_id": "red"},
+    "DASH_ROUTE_RULE_TABLE:blue:1:20.0.0.0/8": {"action_type": "decap"},
+    "DASH_ROUTE_RULE_TABLE:red:2:20.0.0.0/8": {"action_type": "decap"},
+    "DASH_PA_VALIDATION_TABLE:1": {"prefixes": "20.0.0.0/8"},
+    "DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1"},
+    "DASH_LOAD_BALANCER_TABLE:blue:10.0.0.9:tcp:80": {"backends": "10.0.0.1:80"}
+}"#;
+
+/// A change of what one tenant's packets meet has none of another's judged again.
+#[test]
+fn a_tenants_change_leaves_other_tenants_flows_as_they_are() {
+    let reading = twinpath_dash::json::read(TENANTS.as_bytes());
+    assert_eq!(reading.problems, []);
+    let changes: Vec<_> = reading
+        .changes
+        .into_iter()
+        .map(|(change, _)| change)
+        .collect();
+    let keys: Vec<Key> = changes.iter().map(Change::key).collect();
+    let mut store = Store::default();
+    store.apply(
+        changes
+            .into_iter()
+            .map(|change| (change, Origin::default())),
+    );
+    let waiting: Vec<_> = store
+        .waiting()
+        .map(|(key, why)| format!("{key}: {}", why.obstacle))
+        .collect();
+    assert_eq!(waiting, [""; 0]);
+    let snapshot = store.snapshot();
+    let configuration = &snapshot.configuration;
+    let mut tables = Tables::new(1);
+    tables.update(configuration, &keys);
+    let epochs = |tables: &Tables| {
+        ["blue", "red"].map(|eni| {
+            let number = tables.eni_number(&eni.into()).expect("there");
+            tables.eni(number).expect("there").epoch
+        })
+    };
+    let (mut both, mut blue, mut neither) = (0, 0, 0);
+    for key in &keys {
+        let before = epochs(&tables);
+        tables.update(configuration, [key]);
+        let after = epochs(&tables);
+        let grew = [0, 1].map(|at| after[at] > before[at]);
+        let name = key.to_string();
+        let expected = match key {
+            Key::Appliance(_) => [true; 2],
+            // What is compiled into an ENI's own tables is compared.
+            Key::Vnet(_) | Key::Tunnel(_) | Key::LoadBalancer(_) | Key::PaValidation(_) => {
+                let of = |names: [&str; 3]| names.iter().any(|end| name.contains(end));
+                [
+                    of(["blue", ":tb", "VALIDATION_TABLE:1"]),
+                    of([":red", ":tr", "no other"]),
+                ]
+            }
+            _ => continue,
+        };
+        assert_eq!(grew, expected, "{name}");
+        match expected {
+            [true, true] => both += 1,
+            [true, false] => blue += 1,
+            [false, false] => neither += 1,
+            [false, true] => {}
+        }
+    }
+    assert_eq!([both, blue, neither], [1, 4, 2]);
 }

@@ -126,7 +126,12 @@ impl Interpreter<'_> {
             true => sent.answered_with.contains(&vni),
             false => self.packet.vni == vni,
         };
-        of_flow || own.is_some_and(|own| own.vni.get() == vni) || self.is_listed(vni)
+        let of_another = self
+            .objects
+            .vnets
+            .values()
+            .any(|vnet| vnet.vni.get() == vni);
+        of_flow || own.is_some_and(|own| own.vni.get() == vni) || self.is_listed(vni) && !of_another
     }
 
     /// What is done to answers of a packet that was sent.

@@ -2,7 +2,7 @@
 //! packet in an error as it knows it (RFC 5508 §4).
 
 use twinpath_core::wire::icmp::IcmpError;
-use twinpath_core::wire::verify_inner_ipv4_checksum;
+use twinpath_core::wire::{rewrite, verify_inner_ipv4_checksum};
 
 use super::bench::*;
 use super::nat_gateway::{EXTERNAL, OUTSIDE, from_outside, hidden, ports};
@@ -124,4 +124,31 @@ fn errors_that_are_not_believed_are_dropped() {
     bench
         .send(&from_outside(ENI_MAC, good))
         .expect("a good one");
+}
+
+/// No route and no access list is asked about an error: it may go to whom the packet in it came from alone.
+#[test]
+fn errors_go_to_whom_they_are_about() {
+    let mut bench = Bench::of(peers());
+    bench
+        .send(&from_vm(udp((VM_CA, 1), ("10.2.0.8", 2))))
+        .expect("opened");
+    let answer = udp(("10.2.0.8", 2), (VM_CA, 1)).to_vec().expect("short");
+    let told = bench.send(&from_vm(error(&answer))).expect("an error");
+    assert_eq!(told.headers().destination, ip("10.2.0.8"));
+    // The same to somebody else, with checksums that are right.
+    let start = from_vm(error(&answer)).len() - error(&answer).to_vec().expect("short").len();
+    for stranger in ["10.2.0.9", "198.18.0.1"] {
+        let mut frame = from_vm(error(&answer));
+        let inner = &mut frame[start..];
+        let layout = dissect(inner).expect("sound");
+        let end = Endpoint::new(ip(stranger), 0);
+        rewrite::set_destination(inner, &layout, end).expect("an address");
+        assert_eq!(bench.send(&frame), Err(Reason::IcmpError), "{stranger}");
+    }
+    let mut damaged = from_vm(error(&answer));
+    *damaged.last_mut().expect("bytes") ^= 1;
+    assert_eq!(bench.send(&damaged), Err(Reason::IcmpError));
+    let quench = PacketBuilder::icmp_error(IcmpError::SourceQuench, &answer);
+    assert_eq!(bench.send(&from_vm(quench)), Err(Reason::IcmpError));
 }

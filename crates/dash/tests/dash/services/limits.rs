@@ -263,3 +263,31 @@ fn floods_leave_each_neighbour_its_part() {
         assert!(refilled.count() >= (FLOWS * 3 / 4) as usize);
     }
 }
+
+/// Others cannot use up the bandwidth of a machine by what is not let in.
+#[test]
+fn what_policies_refuse_uses_no_bandwidth_up() {
+    let mut objects = peers();
+    let qos = Qos {
+        qos_id: "qos".into(),
+        bandwidth_kbps: 1000,
+        connections_per_second: 0,
+        flows: 0,
+    };
+    objects.qos.insert("qos".into(), qos);
+    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let mut bench = Bench::of(objects);
+    let own = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    bench.send(&own).expect("opened");
+    let macs = [REMOTE_MAC, ENI_MAC];
+    let flood = udp(("10.2.0.8", 9), (VM_CA, 9));
+    let flood = inside(Encapsulation::Vxlan, 3001, "100.0.0.9", macs, flood);
+    for _ in 0..100 {
+        for _ in 0..100 {
+            assert!(bench.send(&flood).is_err());
+        }
+        bench.now = Instant(bench.now.0 + 1_000_000);
+        bench.send(&own).expect("there is room for it");
+    }
+    assert_eq!(bench.counters().drops.of(Reason::Bandwidth), 0);
+}

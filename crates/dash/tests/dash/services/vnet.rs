@@ -72,6 +72,33 @@ fn a_flow_takes_packets_of_its_own_networks_alone() {
     assert_eq!(bench.counters().drops.of(Reason::FlowVni), 3);
 }
 
+/// That a VNI is trusted lets nobody of that network into others' connections.
+#[test]
+fn a_trusted_vni_of_another_network_is_not_the_flows() {
+    let mut objects = peers();
+    let other = Vnet {
+        vni: vni(ENCAP_VNI),
+        guid: None,
+        address_space: PrefixList::default(),
+        peers: [].into(),
+    };
+    objects.vnets.insert("Other".into(), other);
+    let eni = Eni {
+        mac_address: MacAddress([2, 0, 0, 0, 7, 7]),
+        vnet: "Other".into(),
+        ..objects.enis[&eni_id()].clone()
+    };
+    objects.enis.insert("other".into(), eni);
+    let mut bench = Bench::of(objects);
+    bench
+        .send(&from_vm(udp((VM_CA, 1), ("10.2.0.8", 2))))
+        .expect("opened");
+    let packet = udp(("10.2.0.8", 2), (VM_CA, 1));
+    let macs = [REMOTE_MAC, ENI_MAC];
+    let frame = inside(Encapsulation::Vxlan, ENCAP_VNI, "100.0.0.8", macs, packet);
+    assert_eq!(bench.send(&frame), Err(Reason::FlowVni));
+}
+
 /// A packet from the network that looks like one of the machine's is judged as what it is.
 #[test]
 fn packets_from_the_network_are_not_taken_for_the_machines() {
