@@ -1,7 +1,7 @@
 //! From a packet to its flow, or to a new one.
 
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::{Fragment, Transport};
+use twinpath_core::wire::layout::{Fragment, Layout, Transport};
 use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
@@ -617,25 +617,15 @@ impl Dpu {
     ) -> Result<Treatment, Stop> {
         let arrival = &mut received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let quoted = fields::inner_source(inside, &received.inner)
-            .zip(fields::inner_destination(inside, &received.inner))
-            .zip(received.inner.inner);
-        let ((source, destination), quote) = quoted.ok_or(Reason::IcmpError)?;
-        let headers = Headers {
-            source: destination.address,
-            destination: source.address,
-            ports: None,
-            protocol: quote.protocol,
-        };
-        let ports = [destination.port, source.port];
-        arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
-        let key = EntryKey::new(eni.serial, arrival.direction, &headers, ports);
+        let key = key_of_quoted(eni.serial, arrival.direction, inside, &received.inner);
+        let key = key.ok_or(Reason::IcmpError)?;
+        arrival.entropy = entropy_of(key.addresses(), key.ports(), key.protocol());
         self.wait_for_others(&key)?;
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Err(Reason::IcmpError.into());
         };
-        if self.is_over(&self.flows.get(place), quote.protocol, now) {
+        if self.is_over(&self.flows.get(place), key.protocol(), now) {
             return Err(Reason::IcmpError.into());
         }
         let (_, entry) = self.up_to_date(place, &received.arrival, now)?;
@@ -649,6 +639,25 @@ impl Dpu {
             bucket: entry.bucket,
         })
     }
+}
+
+/// The key of an ICMP error: that of answers to the packet that it quotes.
+pub(super) fn key_of_quoted(
+    serial: u32,
+    direction: Direction,
+    inside: &[u8],
+    inner: &Layout,
+) -> Option<EntryKey> {
+    let source = fields::inner_source(inside, inner)?;
+    let destination = fields::inner_destination(inside, inner)?;
+    let headers = Headers {
+        source: destination.address,
+        destination: source.address,
+        ports: None,
+        protocol: inner.inner?.protocol,
+    };
+    let ports = [destination.port, source.port];
+    Some(EntryKey::new(serial, direction, &headers, ports))
 }
 
 /// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
