@@ -125,7 +125,8 @@ impl Configuration {
         }
     }
 
-    /// Lists of VNIs, of the appliance's or the ENI's own, without that of the ENI's network.
+    /// Lists of VNIs, of the appliance's or the ENI's own, without that of the ENI's network, though an
+    /// inbound rule lets packets in that come with it.
     fn trust_warning(&self, id: &EniId, table: &EniTable, warnings: &mut Warnings) {
         let common = self.appliance().map(|appliance| &appliance.trusted_vnis);
         let listed = || {
@@ -135,8 +136,9 @@ impl Configuration {
         let Some(network) = self.vnets.get(&table.eni.vnet) else {
             return;
         };
-        let is_trusted = listed().any(|range| range.contains(network.vnet.vni));
-        if table.is_enabled() && listed().next().is_some() && !is_trusted {
+        let vni = network.vnet.vni;
+        let is_trusted = listed().any(|range| range.contains(vni));
+        if table.is_enabled() && listed().next().is_some() && !is_trusted && table.lets_in(vni) {
             let message = "without the VNI of the ENI's own network: what comes with that and answers nothing is dropped (untrusted_vni)";
             warnings.tell(Key::Eni(id.clone()), "trusted_vnis_list", message);
         }
@@ -255,8 +257,14 @@ impl EniTable {
         self.eni.admin_state == AdminState::Enabled
     }
 
-    /// Whether there is no host to which the machine's packets can be sent. Answers to a floating NIC
-    /// may have another way.
+    /// Whether an inbound rule lets packets in that come with a VNI.
+    fn lets_in(&self, vni: Vni) -> bool {
+        let mut rules = self.route_rules.iter();
+        rules.any(|(key, rule)| key.vni == vni && rule.action == InboundAction::Decap)
+    }
+
+    /// A machine without a host to which its packets can be sent. Those to a floating NIC may have
+    /// another way.
     fn host_warning(&self, id: &EniId, own: Option<Address>, warnings: &mut Warnings) {
         if !self.is_enabled() || self.eni.mode == EniMode::FloatingNic {
             return;
@@ -552,6 +560,10 @@ mod tests {
         assert_eq!(warnings(&[GOOD, &fields(100)]), [told]);
         // One of the two lists is enough.
         assert_eq!(warnings(&[GOOD, appliance, &fields(1001)]), [""; 0]);
+        // Without an inbound rule for it the VNI changes nothing.
+        let rule = r#"[{"DASH_ROUTE_RULE_TABLE:one:1001:20.0.0.0/24": {}, "OP": "DEL"},
+            {"DASH_ROUTE_RULE_TABLE:one:100:20.0.0.0/24": {"action_type": "decap"}, "OP": "SET"}]"#;
+        assert_eq!(warnings(&[GOOD, appliance, rule]), [""; 0]);
     }
 
     #[test]

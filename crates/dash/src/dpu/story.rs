@@ -152,8 +152,11 @@ impl Dpu {
         let inside = frame.get(received.tunnel.inner()).unwrap_or(&[]);
         let told = |entry: &str, action: &str| Note::new("flow table", entry, action);
         if self.redirect_in(inside, received).is_some() {
-            let action = "moves the connection that it is about, and goes no further";
-            return notes.push(told("a load balancer's redirect", action));
+            let action = match self.is_sent_by_machine(&received.arrival) {
+                true => dropped(Reason::ForgedRedirect),
+                false => "moves its connection, and goes no further (redirect)".to_owned(),
+            };
+            return notes.push(told("a load balancer's redirect", &action));
         }
         if received.inner.inner.is_some() {
             return notes.push(self.told_of_error(eni, inside, received, now));

@@ -211,7 +211,10 @@ impl Planner<'_> {
         let mut way = self.by_mapping(route, vnet, backend.address)?;
         let source = self.arrival.headers.source;
         if way.action.addresses.is_some() || source.is_v4() != backend.address.is_v4() {
-            let why = || format!("backend {backend} is of another IP version than packets");
+            let why = || {
+                let what = "a private endpoint, or of another IP version than the packet";
+                format!("backend {backend} is {what}")
+            };
             return Err(self.policies.unsupported(why));
         }
         way.action.addresses = Some([source, backend.address]);
