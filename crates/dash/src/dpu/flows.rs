@@ -616,31 +616,21 @@ impl Dpu {
         received: &mut Received,
         now: Instant,
     ) -> Result<Treatment, Stop> {
-        let arrival = &mut received.arrival;
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let quoted = fields::inner_source(inside, &received.inner)
-            .zip(fields::inner_destination(inside, &received.inner))
-            .zip(received.inner.inner);
-        let ((source, destination), quote) = quoted.ok_or(Reason::IcmpError)?;
         // No policy is asked about an error: it goes to whom the quoted packet came from, and nowhere else.
-        if !is_believed(inside, &received.inner, arrival.direction) {
+        if !self.is_believed(inside, received) {
             return Err(Reason::IcmpError.into());
         }
-        let headers = Headers {
-            source: destination.address,
-            destination: source.address,
-            ports: None,
-            protocol: quote.protocol,
-        };
-        let ports = [destination.port, source.port];
-        arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
-        let key = EntryKey::new(eni.serial, arrival.direction, &headers, ports);
+        let arrival = &mut received.arrival;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let key = key_of_quoted(eni.serial, arrival.direction, inside, &received.inner);
+        let key = key.ok_or(Reason::IcmpError)?;
+        arrival.entropy = entropy_of(key.addresses(), key.ports(), key.protocol());
         self.wait_for_others(&key)?;
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Err(Reason::IcmpError.into());
         };
-        if self.is_over(&self.flows.get(place), quote.protocol, now) {
+        if self.is_over(&self.flows.get(place), key.protocol(), now) {
             return Err(Reason::IcmpError.into());
         }
         let (_, entry) = self.up_to_date(place, &received.arrival, now)?;
@@ -654,14 +644,34 @@ impl Dpu {
             bucket: entry.bucket,
         })
     }
+
+    /// Whether an error may be what it says. A load balancer's redirect, which has the addresses of the
+    /// packet in it, may also come to a machine whose ENI does not listen to it.
+    fn is_believed(&self, inside: &[u8], received: &Received) -> bool {
+        let judged = judge(inside, &received.inner, false);
+        let is_redirect = judged == Err(Refusal::Redirect);
+        let is_others = is_redirect && !self.is_sent_by_machine(&received.arrival);
+        received.inner.fragment == Fragment::Whole && (judged.is_ok() || is_others)
+    }
 }
 
-/// Whether an error may be what it says. A load balancer's redirect, which has the addresses of the packet
-/// in it, may also come to a machine whose ENI does not listen to it.
-fn is_believed(inside: &[u8], inner: &Layout, direction: Direction) -> bool {
-    let judged = judge(inside, inner, false);
-    let is_redirect = judged == Err(Refusal::Redirect) && direction == Direction::Inbound;
-    inner.fragment == Fragment::Whole && (judged.is_ok() || is_redirect)
+/// The key of an ICMP error: that of answers to the packet that it quotes.
+pub(super) fn key_of_quoted(
+    serial: u32,
+    direction: Direction,
+    inside: &[u8],
+    inner: &Layout,
+) -> Option<EntryKey> {
+    let source = fields::inner_source(inside, inner)?;
+    let destination = fields::inner_destination(inside, inner)?;
+    let headers = Headers {
+        source: destination.address,
+        destination: source.address,
+        ports: None,
+        protocol: inner.inner?.protocol,
+    };
+    let ports = [destination.port, source.port];
+    Some(EntryKey::new(serial, direction, &headers, ports))
 }
 
 /// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the

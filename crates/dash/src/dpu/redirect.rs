@@ -21,7 +21,7 @@ impl Dpu {
     }
 
     /// What a floating NIC's machine sends comes as packets from the network do.
-    fn is_sent_by_machine(&self, arrival: &Arrival) -> bool {
+    pub(super) fn is_sent_by_machine(&self, arrival: &Arrival) -> bool {
         let eni = self.tables.eni(arrival.eni);
         let is_host = eni.is_some_and(|eni| {
             eni.mode == EniMode::FloatingNic && eni.underlay_ip == Some(arrival.outer_source)

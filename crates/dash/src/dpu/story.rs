@@ -3,12 +3,16 @@
 use twinpath_core::Instant;
 use twinpath_core::wire::layout::Fragment;
 use twinpath_core::wire::tunnel::entropy_of;
-use twinpath_core::wire::{fields, protocol};
+use twinpath_core::wire::{dissect, fields, protocol};
 
 use super::Dpu;
-use crate::flows::{EntryKey, State};
+use super::errors::Translation;
+use super::flows::key_of_quoted;
+use crate::flows::{Entry, EntryKey, State};
+use crate::headers::Direction;
 use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received, tunnel_names};
 use crate::reason::Reason;
+use crate::tables::EniEntry;
 
 impl Dpu {
     /// What a packet meets in front of policies: the stages that find its ENI, and the table of flows.
@@ -17,13 +21,16 @@ impl Dpu {
         let mut notes = Vec::new();
         match Received::read(frame, &self.tables, &self.settings) {
             Err((reason, whose)) => {
-                notes.push(self.unread(reason, whose.map(|(_, eni, _)| eni)));
+                notes.push(self.unread(frame, reason, whose.map(|(_, eni, _)| eni)));
             }
             Ok(received) => {
                 self.tell_arrival(&received.arrival, &mut notes);
                 let eni = self.tables.eni(received.arrival.eni);
-                if eni.is_some_and(|eni| eni.is_enabled) {
-                    self.tell_flow(frame, &received, now, &mut notes);
+                if let Some(eni) = eni.filter(|eni| eni.is_enabled) {
+                    match self.spoofed(eni, &received.arrival) {
+                        Some(note) => notes.push(note),
+                        None => self.tell_flow(eni, frame, &received, now, &mut notes),
+                    }
                 }
             }
         }
@@ -62,7 +69,7 @@ impl Dpu {
                 let back = decision.reverse.to_string();
                 notes.push(Note::new(Note::DECISION, "answers", back));
             }
-            Err(reason) => notes.push(Note::new(Note::DECISION, reason.meaning(), dropped(reason))),
+            Err(reason) => notes.push(Note::new(Note::DECISION, meaning(reason), dropped(reason))),
         }
         notes
     }
@@ -80,18 +87,42 @@ impl Dpu {
         })
     }
 
-    fn unread(&self, reason: Reason, eni: Option<u16>) -> Note {
+    fn unread(&self, frame: &[u8], reason: Reason, eni: Option<u16>) -> Note {
         let eni = eni.and_then(|number| self.tables.eni(number));
         let of = eni.map_or_else(|| "no ENI".to_owned(), |eni| format!("ENI {}", eni.id));
-        Note::new(
-            "arrival",
-            format!("{of}: {}", reason.meaning().trim_end_matches('.')),
-            dropped(reason),
-        )
+        let addressee = match reason {
+            Reason::VipMiss => self.addressee(frame),
+            _ => String::new(),
+        };
+        let entry = format!("{of}: {}{addressee}", meaning(reason));
+        Note::new("arrival", entry, dropped(reason))
+    }
+
+    /// Where a packet was sent that is not for the DPU, and where packets for it are.
+    fn addressee(&self, frame: &[u8]) -> String {
+        let outer = dissect(frame).ok();
+        let to = outer.map(|outer| fields::destination_address(frame, &outer));
+        let to = to.map_or_else(String::new, |to| format!(": {to}"));
+        match self.tables.appliance().sip {
+            Some(own) => format!("{to}, where the appliance's is {own}"),
+            None => format!("{to}, and there is no appliance"),
+        }
+    }
+
+    /// Says so if a packet of the machine's comes from another host.
+    fn spoofed(&self, eni: &EniEntry, arrival: &Arrival) -> Option<Note> {
+        let source = arrival.outer_source;
+        let host = eni.underlay_ip?;
+        let entry = format!("from {source}, where the ENI's host is {host}");
+        let is_spoofed = self.is_spoofed(eni, arrival.direction, source);
+        is_spoofed.then(|| Note::new("outer source", entry, dropped(Reason::SpoofedSource)))
     }
 
     fn tell_arrival(&self, arrival: &Arrival, notes: &mut Vec<Note>) {
-        let way = format!("{:?}", arrival.direction).to_lowercase();
+        let way = match arrival.direction {
+            Direction::Outbound => "outbound",
+            Direction::Inbound => "inbound",
+        };
         let [name, number] = tunnel_names(arrival.encapsulation);
         let (source, key) = (arrival.outer_source, arrival.key);
         let tunnel = format!("{name} from {source}, {number} {key}");
@@ -110,63 +141,152 @@ impl Dpu {
         ));
     }
 
-    fn tell_flow(&self, frame: &[u8], received: &Received, now: Instant, notes: &mut Vec<Note>) {
+    fn tell_flow(
+        &self,
+        eni: &EniEntry,
+        frame: &[u8],
+        received: &Received,
+        now: Instant,
+        notes: &mut Vec<Note>,
+    ) {
         let inside = frame.get(received.tunnel.inner()).unwrap_or(&[]);
-        let arrival = &received.arrival;
-        let Some(eni) = self.tables.eni(arrival.eni) else {
-            return;
-        };
+        let told = |entry: &str, action: &str| Note::new("flow table", entry, action);
+        if self.redirect_in(inside, received).is_some() {
+            let action = match self.is_sent_by_machine(&received.arrival) {
+                true => dropped(Reason::ForgedRedirect),
+                false => "moves its connection, and goes no further (redirect)".to_owned(),
+            };
+            return notes.push(told("a load balancer's redirect", &action));
+        }
         if received.inner.inner.is_some() {
-            return notes.push(Note::new(
-                "flow table",
-                "an ICMP error",
-                "goes the way of the flow that it quotes",
-            ));
+            return notes.push(self.told_of_error(eni, inside, received, now));
         }
         if received.inner.fragment == Fragment::Later {
-            return notes.push(Note::new(
-                "flow table",
-                "a later fragment",
-                "goes the way of the first of its datagram",
-            ));
+            let action = "goes the way of the first of its datagram";
+            return notes.push(told("a later fragment", action));
         }
-        let headers = arrival.headers;
-        let key = EntryKey::new(
-            eni.serial,
-            arrival.direction,
-            &headers,
-            received.key_ports(inside),
-        );
-        let [source, destination] = key.addresses();
-        let [from, to] = key.ports();
-        let name = format!(
-            "protocol {} {source} port {from} to {destination} port {to}",
-            headers.protocol
-        );
-        let found = self.flows.find(&key, self.flows.hash(&key));
-        let entry = found.map(|place| self.flows.get(place));
-        let note = match entry {
-            Some(entry) if !self.is_over(&entry, key.protocol(), now) => {
-                let is_current = entry.stamp == self.tables.stamp(eni, entry.mapping_epoch);
-                let action = match (is_current, self.actions.get(entry.action)) {
-                    (true, Some(action)) => action.to_string(),
-                    _ => "policies have changed since: they judge it anew".to_owned(),
-                };
-                let state = State::of(entry.state).name();
-                Note::new("flow table", format!("a flow ({state}): {name}"), action)
-            }
-            _ => {
+        let arrival = &received.arrival;
+        let ports = received.key_ports(inside);
+        let key = EntryKey::new(eni.serial, arrival.direction, &arrival.headers, ports);
+        match self.known(&key, now) {
+            Some(entry) => self.tell_known(eni, &key, &entry, arrival, notes),
+            None => {
                 let flags = fields::tcp_flags(inside, &received.inner);
-                let opens = headers.protocol != protocol::TCP || crate::flows::opens(flags);
+                let opens = key.protocol() != protocol::TCP || crate::flows::opens(flags);
                 let action = match opens {
                     true => "policies judge it",
                     false => "it opens no connection",
                 };
-                Note::new("flow table", format!("no flow: {name}"), action)
+                notes.push(told(&format!("no flow: {}", name(&key)), action));
             }
-        };
-        notes.push(note);
+        }
     }
+
+    /// The entry of a key, if its flow is not over.
+    fn known(&self, key: &EntryKey, now: Instant) -> Option<Entry> {
+        let place = self.flows.find(key, self.flows.hash(key))?;
+        let entry = self.flows.get(place);
+        (!self.is_over(&entry, key.protocol(), now)).then_some(entry)
+    }
+
+    /// What is done to packets of a flow, unless policies have changed since it was decided.
+    fn current(&self, eni: &EniEntry, entry: &Entry) -> Option<&Action> {
+        let is_current = entry.stamp == self.tables.stamp(eni, entry.mapping_epoch);
+        self.actions.get(entry.action).filter(|_| is_current)
+    }
+
+    fn tell_known(
+        &self,
+        eni: &EniEntry,
+        key: &EntryKey,
+        entry: &Entry,
+        arrival: &Arrival,
+        notes: &mut Vec<Note>,
+    ) {
+        let flow = format!("a flow ({}): {}", State::of(entry.state).name(), name(key));
+        let action = self.current(eni, entry);
+        let told = action.map_or_else(
+            || "policies have changed since: they judge it anew".to_owned(),
+            Action::to_string,
+        );
+        notes.push(Note::new("flow table", flow, told));
+        notes.extend(action.and_then(|action| self.foreign(eni, action, arrival)));
+    }
+
+    /// Says so if a packet of a flow comes with a VNI that the flow does not take.
+    fn foreign(&self, eni: &EniEntry, action: &Action, arrival: &Arrival) -> Option<Note> {
+        let policies = self.policies(eni);
+        if policies.accepts(arrival.direction, arrival.key, &action.accepts) {
+            return None;
+        }
+        let taken = action.accepts.into_iter().flatten();
+        let mut taken: Vec<_> = taken.chain(self.tables.vni(eni.vnet)).collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let taken: Vec<_> = taken.iter().map(u32::to_string).collect();
+        let entry = format!(
+            "{}, where the flow takes {} and what is trusted",
+            arrival.key,
+            taken.join(", ")
+        );
+        Some(Note::new("flow's VNI", entry, dropped(Reason::FlowVni)))
+    }
+
+    fn told_of_error(
+        &self,
+        eni: &EniEntry,
+        inside: &[u8],
+        received: &Received,
+        now: Instant,
+    ) -> Note {
+        let arrival = &received.arrival;
+        let told = |entry: String, action: String| Note::new("flow table", entry, action);
+        let no = |entry: String| told(entry, dropped(Reason::IcmpError));
+        let key = key_of_quoted(eni.serial, arrival.direction, inside, &received.inner);
+        let Some(key) = key else {
+            return no("an ICMP error that quotes no packet".into());
+        };
+        let Some(entry) = self.known(&key, now) else {
+            return no(format!("an ICMP error about no known flow: {}", name(&key)));
+        };
+        let action = self.current(eni, &entry);
+        let is_refused = action.is_some_and(|action| {
+            action.changes_inside() && Translation::of(inside, &received.inner, action).is_err()
+        });
+        if is_refused {
+            return no(
+                "an ICMP error about a changed packet, of another IP version or not to be believed"
+                    .into(),
+            );
+        }
+        if let Some(note) = action.and_then(|action| self.foreign(eni, action, arrival)) {
+            return note;
+        }
+        told(
+            "an ICMP error".into(),
+            "goes the way of the flow that it quotes".into(),
+        )
+    }
+}
+
+/// Protocol and ends of a flow's packets.
+fn name(key: &EntryKey) -> String {
+    let [source, destination] = key.addresses();
+    let [from, to] = key.ports();
+    let number = key.protocol();
+    let known = match number {
+        protocol::TCP => " (tcp)",
+        protocol::UDP => " (udp)",
+        protocol::ICMP => " (icmp)",
+        protocol::ICMP6 => " (icmpv6)",
+        _ => "",
+    };
+    format!("protocol {number}{known} {source} port {from} to {destination} port {to}")
+}
+
+/// What a reason means, as a part of a sentence.
+fn meaning(reason: Reason) -> &'static str {
+    reason.meaning().trim_end_matches('.')
 }
 
 fn dropped(reason: Reason) -> String {

@@ -3,7 +3,7 @@
 use super::action::{Action, Layer, Origin, PolicyDecision};
 use super::arrival::Arrival;
 use super::notes::Note;
-use super::policy::{Policies, checked};
+use super::policy::Policies;
 use crate::objects::{InboundAction, MeterBits};
 use crate::reason::Reason;
 
@@ -69,7 +69,7 @@ pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Polic
         ..Action::default()
     };
     // Answers go back by the tunnel that the packet came by.
-    let back = checked(Layer {
+    let back = policies.checked(Layer {
         encapsulation: arrival.encapsulation,
         key: arrival.key,
         source: policies.own_address()?,

@@ -7,7 +7,7 @@ use twinpath_core::wire::{Address, Endpoint, protocol};
 use super::action::{Action, Layer, Origin, PolicyDecision, tunnel_names};
 use super::arrival::Arrival;
 use super::notes::Note;
-use super::policy::{Policies, checked, joined};
+use super::policy::{Policies, joined};
 use crate::headers::Headers;
 use crate::objects::{
     EniMode, MeterBits, PortMapRange, PortRange, PrivateLink, RoutingType, ServiceTunnel,
@@ -112,8 +112,13 @@ fn undone(
     }
     action.source_mac = Some(policies.eni.mac);
     action.destination_mac = Some(arrival.source_mac);
+    // If answers find no way they go to the host: nothing of it is dropped.
+    let untold = Policies {
+        notes: None,
+        ..*policies
+    };
     let planner = Planner {
-        policies,
+        policies: &untold,
         arrival,
         is_back: true,
     };
@@ -172,7 +177,9 @@ impl Planner<'_> {
                 Some(backend) => self.balanced(route, vnet, backend)?,
                 None => self.by_mapping(route, vnet, destination)?,
             },
-            RouteKind::ServiceTunnel(addresses) => self.service_tunnel(route, &addresses)?,
+            RouteKind::ServiceTunnel(addresses) => self
+                .service_tunnel(route, &addresses)
+                .map_err(|reason| self.with_version(reason))?,
         };
         if let Some(number) = way.tunnel {
             self.add_tunnel(&mut way, number)?;
@@ -204,7 +211,11 @@ impl Planner<'_> {
         let mut way = self.by_mapping(route, vnet, backend.address)?;
         let source = self.arrival.headers.source;
         if way.action.addresses.is_some() || source.is_v4() != backend.address.is_v4() {
-            return Err(Reason::Unsupported);
+            let why = || {
+                let what = "a private endpoint, or of another IP version than the packet";
+                format!("backend {backend} is {what}")
+            };
+            return Err(self.policies.unsupported(why));
         }
         way.action.addresses = Some([source, backend.address]);
         way.action.destination_port = Some(backend.port);
@@ -284,7 +295,7 @@ impl Planner<'_> {
 
     fn note_routing_type(&self, kind: RoutingType, entry: &RoutingEntry) {
         self.policies
-            .note(|| Note::new("routing type", kind.to_string(), entry.in_words()));
+            .note(|| Note::new("routing type", kind.to_string(), in_words(entry)));
     }
 
     fn routing_type(&self, kind: RoutingType) -> Result<&RoutingEntry, Reason> {
@@ -295,7 +306,9 @@ impl Planner<'_> {
             RoutingEntry {
                 is_unsupported: true,
                 ..
-            } => Err(Reason::Unsupported),
+            } => Err(self.policies.unsupported(|| {
+                format!("routing type {kind} has a routing appliance, or more than two tunnels")
+            })),
             _ => Ok(entry),
         }
     }
@@ -310,7 +323,8 @@ impl Planner<'_> {
         underlay: &mut Address,
     ) -> Result<(), Reason> {
         let headers = &self.arrival.headers;
-        let (source, destination) = ipv4_ends(headers)?;
+        let ends = ipv4_ends(headers).map_err(|reason| self.with_version(reason));
+        let (source, destination) = ends?;
         let encoding = self.policies.eni.pl_sip_encoding;
         let source = encoding.over(addresses.overlay_sip.over(source));
         let mut destination = addresses.overlay_dip.over(destination);
@@ -326,14 +340,7 @@ impl Planner<'_> {
             let map = self.policies.tables.port_map(number);
             let map = map.ok_or(Reason::PortMapMiss)?;
             let port = headers.ports.map(|[_, destination]| destination);
-            self.policies.note(|| {
-                let found = port.and_then(|port| map.lookup(port));
-                let action = found.map_or_else(
-                    || "no range".to_owned(),
-                    |(first, range)| format!("range from {first}: {range:?}"),
-                );
-                Note::new("port map", format!("destination port {port:?}"), action)
-            });
+            self.note_port_map(port, port.and_then(|port| map.lookup(port)));
             match port.and_then(|port| Some((port, map.lookup(port)?))) {
                 Some((
                     port,
@@ -348,7 +355,9 @@ impl Planner<'_> {
                     *underlay = backend_ip;
                     destination = destination & !0xffff_ffff | backend_ip.0 & 0xffff_ffff;
                     let moved = backend_port_base.checked_add(port - first);
-                    way.action.destination_port = Some(moved.ok_or(Reason::Unsupported)?);
+                    let beyond = || format!("destination port {port} would be one beyond 65535");
+                    let moved = moved.ok_or_else(|| self.policies.unsupported(beyond))?;
+                    way.action.destination_port = Some(moved);
                 }
                 Some((_, (_, PortMapRange::SkipMapping))) => {}
                 None if self.policies.settings.port_map_must_match => {
@@ -357,7 +366,49 @@ impl Planner<'_> {
                 None => {}
             }
         }
-        way.set_addresses(source, destination)
+        way.set_addresses(source, destination).map_err(|_| {
+            let why = || "an inner address of IPv4 in an IPv6 header".to_owned();
+            self.policies.unsupported(why)
+        })
+    }
+
+    /// `range` is that of the port, with its first one.
+    fn note_port_map(&self, port: Option<u16>, range: Option<(u16, PortMapRange)>) {
+        self.policies.note(|| {
+            let entry = port.map_or_else(
+                || "no destination port".to_owned(),
+                |port| format!("destination port {port}"),
+            );
+            let keeps = "the mapping's endpoint";
+            let action = match range {
+                None if self.policies.settings.port_map_must_match => "no range: dropped".into(),
+                None => format!("no range: {keeps}"),
+                Some((first, PortMapRange::SkipMapping)) => {
+                    format!("range from {first}: {keeps}")
+                }
+                Some((
+                    first,
+                    PortMapRange::PrivateLinkService {
+                        backend_ip,
+                        backend_port_base,
+                    },
+                )) => {
+                    format!("range from {first}: to {backend_ip}, ports from {backend_port_base}")
+                }
+            };
+            Note::new("port map", entry, action)
+        });
+    }
+
+    /// Says so if a packet of IPv6 came where IPv4 becomes IPv6, which is why nothing can be done.
+    fn with_version(&self, reason: Reason) -> Reason {
+        match reason == Reason::Unsupported && !self.arrival.headers.is_v4() {
+            true => {
+                let why = || "a packet of IPv6, where IPv4 becomes IPv6".to_owned();
+                self.policies.unsupported(why)
+            }
+            false => reason,
+        }
     }
 
     fn service_tunnel(
@@ -411,7 +462,7 @@ impl Planner<'_> {
         destination: Address,
     ) -> Result<(), Reason> {
         let layer = |(encapsulation, own_key): (Encapsulation, Option<u32>)| {
-            checked(Layer {
+            self.policies.checked(Layer {
                 encapsulation,
                 key: own_key.unwrap_or(key),
                 source,
@@ -440,14 +491,15 @@ impl Planner<'_> {
             );
             Note::new("tunnel", tables.tunnel_name(number), action)
         });
-        let layer = checked(Layer {
+        let layer = self.policies.checked(Layer {
             encapsulation: tunnel.encapsulation,
             key: tunnel.key,
             source: self.policies.own_address()?,
             destination: endpoint.ok_or(Reason::Unresolved)?,
         })?;
         let free = way.action.layers.iter_mut().find(|place| place.is_none());
-        *free.ok_or(Reason::Unsupported)? = Some(layer);
+        let third = || "a third tunnel around the packet: two at most".to_owned();
+        *free.ok_or_else(|| self.policies.unsupported(third))? = Some(layer);
         way.metering.or |= tunnel.metering_class_or;
         way.answered_with[1] = way.answered_with[1].or(Some(tunnel.key));
         Ok(())
@@ -484,6 +536,26 @@ impl Target {
         }
         self.action.addresses = Some(addresses);
         Ok(())
+    }
+}
+
+/// What a routing type's actions come to, in words.
+fn in_words(entry: &RoutingEntry) -> String {
+    let mut parts = Vec::new();
+    if entry.drops {
+        parts.push("drop".to_owned());
+    }
+    if entry.four_to_six {
+        parts.push("IPv4 to IPv6".to_owned());
+    }
+    for (kind, key) in entry.layers.into_iter().flatten() {
+        let [name, number] = tunnel_names(kind);
+        let key = key.map_or_else(String::new, |key| format!(" {number} {key}"));
+        parts.push(format!("{name}{key}"));
+    }
+    match parts.is_empty() {
+        true => "as mappings say".into(),
+        false => parts.join(", "),
     }
 }
 

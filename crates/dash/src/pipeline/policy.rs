@@ -71,9 +71,12 @@ impl Policies<'_> {
         let stages = self.eni.stages(direction, headers.is_v4()).iter();
         if self.notes.is_some() && stages.clone().all(Option::is_none) {
             let version = if headers.is_v4() { "IPv4" } else { "IPv6" };
-            let way = format!("{direction:?}").to_lowercase();
+            let way = match direction {
+                Direction::Outbound => "outbound",
+                Direction::Inbound => "inbound",
+            };
             let entry = format!("none is bound for {way} {version}");
-            self.note(|| Note::new("access list", entry, "permit"));
+            self.note(|| Note::new("access list", entry, word(AclAction::Permit)));
         }
         for (number, list) in (1..).zip(stages) {
             let Some(list) = list else { continue };
@@ -89,13 +92,13 @@ impl Policies<'_> {
                     } else {
                         ", goes on"
                     };
-                    let action = format!("{:?}{ends}", found.action).to_lowercase();
+                    let action = format!("{}{ends}", word(found.action));
                     let entry = format!("stage {number}, rule {name} of group {}", list.id());
                     Note::new("access list", entry, action)
                 }
                 None => {
                     let entry = format!("stage {number}, no rule of group {}", list.id());
-                    Note::new("access list", entry, "deny")
+                    Note::new("access list", entry, word(AclAction::Deny))
                 }
             });
             let found = found.ok_or(refused)?;
@@ -139,12 +142,34 @@ impl Policies<'_> {
     /// The header of packets to the ENI's machine.
     pub(super) fn layer_to_machine(&self) -> Result<Layer, Reason> {
         let (host, key) = (self.eni.underlay_ip, self.tables.appliance().vm_vni);
-        checked(Layer {
+        self.checked(Layer {
             encapsulation: Encapsulation::Vxlan,
-            key: key.ok_or(Reason::Unsupported)?,
+            key: key.ok_or_else(|| self.unsupported(|| "the appliance has no vm_vni".into()))?,
             source: self.own_address()?,
-            destination: host.ok_or(Reason::Unsupported)?,
+            destination: host
+                .ok_or_else(|| self.unsupported(|| "the ENI has no underlay_ip".into()))?,
         })
+    }
+
+    /// A header whose ends are of one IP version.
+    pub(super) fn checked(&self, layer: Layer) -> Result<Layer, Reason> {
+        let Layer {
+            source,
+            destination,
+            ..
+        } = layer;
+        let why = || format!("a tunnel from {source} to {destination}, of two IP versions");
+        match source.is_v4() == destination.is_v4() {
+            true => Ok(layer),
+            false => Err(self.unsupported(why)),
+        }
+    }
+
+    /// No packet can be made of what is configured; says why.
+    #[cold]
+    pub(super) fn unsupported(&self, why: impl FnOnce() -> String) -> Reason {
+        self.note(|| Note::new("unsupported action", why(), "dropped"));
+        Reason::Unsupported
     }
 
     /// The source MAC address of what the ENI sends: a floating NIC's own.
@@ -153,11 +178,11 @@ impl Policies<'_> {
     }
 }
 
-/// A header whose ends are of one IP version.
-pub(super) const fn checked(layer: Layer) -> Result<Layer, Reason> {
-    match layer.source.is_v4() == layer.destination.is_v4() {
-        true => Ok(layer),
-        false => Err(Reason::Unsupported),
+/// What configurations call it.
+const fn word(action: AclAction) -> &'static str {
+    match action {
+        AclAction::Permit => "allow",
+        AclAction::Deny => "deny",
     }
 }
 

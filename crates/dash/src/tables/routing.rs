@@ -87,26 +87,6 @@ impl RoutingEntry {
         entry
     }
 
-    /// What its actions come to, in words.
-    #[must_use]
-    pub fn in_words(&self) -> String {
-        let mut parts = Vec::new();
-        if self.drops {
-            parts.push("drop".to_owned());
-        }
-        if self.four_to_six {
-            parts.push("IPv4 to IPv6".to_owned());
-        }
-        for (kind, key) in self.layers.iter().flatten() {
-            let key = key.map_or_else(String::new, |key| format!(" {key}"));
-            parts.push(format!("{kind:?}{key}"));
-        }
-        match parts.is_empty() {
-            true => "as mappings say".into(),
-            false => parts.join(", "),
-        }
-    }
-
     /// The place of a routing type in an array of all.
     #[must_use]
     pub const fn place(kind: RoutingType) -> usize {

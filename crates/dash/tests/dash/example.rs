@@ -27,4 +27,5 @@ fn the_example_is_whole() {
         configuration.count(Table::Eni),
     );
     assert_eq!((vnets, enis), (2, 6));
+    assert_eq!(configuration.warnings(), []);
 }

@@ -291,6 +291,125 @@ const COUNTERS: [&str; 36] = [
     "inline_*",
 ];
 
+/// Tables of the public model with their keys and attributes, as its stages and `dash_routing_types.p4`
+/// call them.
+const ATTRIBUTES: [(&str, &str); 32] = [
+    ("vip", "VIP"),
+    ("dash_appliance", "local_region_id"),
+    ("internal_config", "neighbor_mac mac cpu_mac flow_enabled"),
+    ("direction_lookup", "VNI dash_eni_mac_override_type"),
+    ("eni_ether_address_map", "address eni_id"),
+    (
+        "eni",
+        "cps pps flows admin_state ha_scope_id vm_underlay_dip vm_vni vnet_id pl_sip pl_sip_mask \
+         pl_underlay_sip v4_meter_policy_id v6_meter_policy_id dash_tunnel_dscp_mode dscp \
+         inbound_v4_stage1_dash_acl_group_id outbound_v6_stage5_dash_acl_group_id \
+         disable_fast_path_icmp_flow_redirection full_flow_resimulation_requested \
+         max_resimulated_flow_per_second outbound_routing_group_id enable_reverse_tunnel_learning \
+         reverse_tunnel_sip is_ha_flow_owner flow_table_id dash_eni_mode",
+    ),
+    (
+        "flow_table",
+        "max_flow_count dash_flow_enabled_key flow_ttl_in_milliseconds",
+    ),
+    (
+        "flow_entry",
+        "eni_mac vnet_id src_ip dst_ip src_port dst_port ip_proto src_ip_is_v6 version dash_direction \
+         dash_flow_action meter_class is_unidirectional_flow dash_flow_sync_state reverse_flow_eni_mac \
+         reverse_flow_vnet_id reverse_flow_ip_proto reverse_flow_src_ip reverse_flow_dst_ip \
+         reverse_flow_src_port reverse_flow_dst_port reverse_flow_dst_ip_is_v6 underlay0_vnet_id \
+         underlay0_sip underlay0_dip underlay0_smac underlay0_dmac underlay0_dash_encapsulation \
+         underlay1_vnet_id underlay1_sip underlay1_dip underlay1_smac underlay1_dmac \
+         underlay1_dash_encapsulation dst_mac sip dip sip_mask dip_mask dip_is_v6 vendor_metadata \
+         flow_data_pb",
+    ),
+    (
+        "flow_entry_bulk_get_session",
+        "bulk_get_session_id dash_flow_entry_bulk_get_session_mode GRPC VENDOR EVENT \
+         EVENT_WITHOUT_FLOW_STATE bulk_get_entry_limitation bulk_get_session_server_ip \
+         bulk_get_session_server_port first_flow_entry_bulk_get_session_filter_id \
+         second_flow_entry_bulk_get_session_filter_id third_flow_entry_bulk_get_session_filter_id \
+         fourth_flow_entry_bulk_get_session_filter_id fifth_flow_entry_bulk_get_session_filter_id",
+    ),
+    (
+        "flow_entry_bulk_get_session_filter",
+        "bulk_get_session_filter_id dash_flow_entry_bulk_get_session_filter_key FLOW_TABLE_ID ENI_MAC \
+         IP_PROTOCOL SRC_IP_ADDR DST_IP_ADDR SRC_L4_PORT DST_L4_PORT KEY_VERSION \
+         dash_flow_entry_bulk_get_session_op_key FILTER_OP_EQUAL_TO FILTER_OP_GREATER_THAN \
+         FILTER_OP_GREATER_THAN_OR_EQUAL_TO FILTER_OP_LESS_THAN FILTER_OP_LESS_THAN_OR_EQUAL_TO \
+         int_value ip_value mac_value",
+    ),
+    (
+        "ha_scope",
+        "ha_scope_id ha_set_id dash_ha_role flow_version flow_reconcile_requested \
+         flow_reconcile_needed vip_v4 vip_v6 admin_state activate_role dash_ha_state",
+    ),
+    (
+        "ha_set",
+        "ha_set_id local_ip_is_v6 local_ip peer_ip_is_v6 peer_ip cp_data_channel_port \
+         dp_channel_dst_port dp_channel_min_src_port dp_channel_max_src_port \
+         dp_channel_probe_interval_ms dp_channel_probe_fail_threshold dp_channel_is_alive \
+         dpu_driven_ha_switchover_wait_time_ms",
+    ),
+    ("global_trusted_vni", "vni_range"),
+    ("eni_trusted_vni", "vni_range"),
+    ("dash_acl_group", "ip_addr_family"),
+    (
+        "dash_acl_rule",
+        "dash_acl_group_id dip sip protocol src_port dst_port permit permit_and_continue deny \
+         deny_and_continue",
+    ),
+    (
+        "outbound_routing_group",
+        "outbound_routing_group_id disabled",
+    ),
+    (
+        "outbound_routing",
+        "outbound_routing_group_id destination_is_v6 destination dst_vnet_id dash_tunnel_id \
+         meter_class_or meter_class_and routing_actions_disabled_in_flow_resimulation \
+         overlay_ip_is_v6 overlay_ip overlay_dip_is_v6 overlay_dip overlay_dip_mask_is_v6 \
+         overlay_dip_mask overlay_sip_is_v6 overlay_sip overlay_sip_mask_is_v6 overlay_sip_mask \
+         underlay_dip_is_v6 underlay_dip underlay_sip_is_v6 underlay_sip dash_encapsulation tunnel_key",
+    ),
+    (
+        "outbound_ca_to_pa",
+        "dst_vnet_id dip_is_v6 dip underlay_dip overlay_dmac use_dst_vnet_vni meter_class_or \
+         dash_tunnel_id flow_resimulation_requested routing_actions_disabled_in_flow_resimulation \
+         overlay_sip overlay_sip_mask overlay_dip overlay_dip_mask dash_encapsulation tunnel_key \
+         outbound_port_map_id",
+    ),
+    ("vnet", "vnet_id vni"),
+    ("outbound_port_map", "outbound_port_map_id"),
+    (
+        "outbound_port_map_port_range",
+        "outbound_port_map_id dst_port_range skip_mapping map_to_private_link_service backend_ip \
+         match_port_base backend_port_base",
+    ),
+    (
+        "dash_tunnel",
+        "dash_tunnel_id dash_encapsulation tunnel_key max_member_size dip sip",
+    ),
+    (
+        "dash_tunnel_member",
+        "dash_tunnel_id dash_tunnel_next_hop_id",
+    ),
+    ("dash_tunnel_next_hop", "dash_tunnel_next_hop_id dip"),
+    (
+        "inbound_routing",
+        "eni_id VNI sip tunnel_decap tunnel_decap_pa_validate src_vnet_id meter_class_or \
+         meter_class_and",
+    ),
+    ("pa_validation", "vnet_id sip permit"),
+    ("route", "destination packet_action next_hop_id"),
+    ("meter_policy", "ip_addr_family"),
+    ("meter_rule", "meter_policy_id dip meter_class"),
+    ("meter_bucket", "eni_id meter_class outbound inbound"),
+    (
+        "routing actions",
+        "nat46 nat64 snat_port dnat_port set_dmac set_smac encap_u0 encap_u1",
+    ),
+];
+
 /// What stands between back ticks.
 fn names_in(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
@@ -319,6 +438,47 @@ fn every_counter_of_the_model_is_told_of() {
     }
     for counter in COUNTERS {
         assert!(told.contains(counter), "nothing is said of {counter}");
+    }
+}
+
+/// Words that stand in what the page says of each of the model's tables. Of a row without a table it is
+/// the one above, or else the stage.
+fn words_by_table() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let mut words: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut tables = Vec::new();
+    for line in conformance("## Stages").skip(1) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, stage, table, keys, attributes, said, _, _] = cells[..] else {
+            panic!("{line}");
+        };
+        let is_known = STATES.iter().any(|state| said.starts_with(state));
+        assert!(is_known, "there, differs or absent? {line}");
+        match (stage, table) {
+            ("", "") => {}
+            (stage, "") => tables = vec![stage],
+            (_, table) => tables = table.split(", ").collect(),
+        }
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let parts = [keys, attributes, said].into_iter();
+        let parts = parts.flat_map(|cell| cell.split(move |letter| !is_part(letter)));
+        let parts: BTreeSet<_> = parts.collect();
+        for table in &tables {
+            words.entry(*table).or_default().extend(&parts);
+        }
+    }
+    words
+}
+
+/// Every attribute of the public model is named where the page speaks of its table.
+#[test]
+fn every_attribute_of_the_model_is_told_of() {
+    let words = words_by_table();
+    for (table, attributes) in ATTRIBUTES {
+        let told = words.get(table);
+        let told = told.unwrap_or_else(|| panic!("nothing is said of {table}"));
+        for name in attributes.split_whitespace() {
+            assert!(told.contains(name), "nothing is said of {table} {name}");
+        }
     }
 }
 

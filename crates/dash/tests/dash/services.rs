@@ -11,6 +11,7 @@ mod limits;
 mod load_balancer;
 mod nat_gateway;
 mod private_link;
+mod story;
 mod tunnels;
 mod virtual_ip;
 mod vnet;

@@ -595,7 +595,7 @@ fn each_service_is_traced_stage_by_stage() {
             &[
                 "outbound routing: group group1, route to 10.2.0.8, as for 10.2.0.0/16: to network Vnet1, mapping of 10.2.0.8",
                 "CA to PA mapping: 10.2.0.8 in network Vnet1: vnet_encap to 100.0.0.8",
-                "routing type: vnet_encap: Vxlan",
+                "routing type: vnet_encap: VXLAN",
                 "VXLAN VNI 1001",
                 "UDP 6789 > 4567",
             ],
@@ -604,7 +604,7 @@ fn each_service_is_traced_stage_by_stage() {
             "private_link",
             &[
                 "CA to PA mapping: 10.2.0.100 in network Vnet1: privatelink to 101.1.2.3",
-                "routing type: privatelink: IPv4 to IPv6, Nvgre 100",
+                "routing type: privatelink: IPv4 to IPv6, NVGRE VSID 100",
                 "private link: source fd40:108:20:abc:abc::/ffff:ffff:ffff:ffff:ffff:ffff::, destination 2603:10e1:100:2::3401:203/",
                 "from fd40:108:20:d107:64:ff71:a00:b to 2603:10e1:100:2::3401:203",
                 "NVGRE VSID 100",

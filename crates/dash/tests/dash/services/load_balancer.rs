@@ -99,6 +99,9 @@ fn a_connection_goes_straight_to_its_machine() {
         3000,
         &redirect(&first, &details(2, 4242)),
     );
+    let told = bench.dpu.story(&frame, bench.now).pop().expect("a note");
+    let moves = "moves its connection, and goes no further (redirect)";
+    assert_eq!(told.action, moves);
     for _ in 0..2 {
         assert_eq!(bench.send(&frame), Err(Reason::Redirect));
         let sent = bench.send(&ack()).expect("sent");
@@ -275,6 +278,8 @@ fn machines_send_no_redirects() {
             frame[24..26].fill(0);
             let sum = checksum::checksum(&frame[14..34]);
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            let told = bench.dpu.story(&frame, bench.now).pop().expect("a note");
+            assert_eq!(told.action, "dropped (forged_redirect)");
             assert_eq!(bench.send(&frame), Err(Reason::ForgedRedirect));
         }
     }
