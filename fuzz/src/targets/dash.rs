@@ -5,7 +5,7 @@ use twinpath_core::Instant;
 use twinpath_dash::samples::{Large, large};
 use twinpath_dash::{Dpu, Settings, Verdict};
 use twinpath_wire::tunnel::{Encapsulation, Outer, Tunnel, VXLAN_PORT, Varying};
-use twinpath_wire::{MacAddress, dissect};
+use twinpath_wire::{MacAddress, dissect, fields};
 
 const HEADROOM: usize = 128;
 
@@ -67,15 +67,18 @@ pub fn run(bytes: &[u8]) {
             let layout = dissect(frame).expect("what leaves is sound");
             let tunnel = Tunnel::read(frame, &layout, VXLAN_PORT).expect("encapsulated");
             let inside = &frame[tunnel.inner()];
+            let to = fields::destination_address(frame, &layout);
             let is_of = |number: u16| {
                 let mac = Large::mac(number).0;
                 inside[6..12] == mac && tunnel.key == Large::vni(number)
-                    || inside[..6] == mac && tunnel.key == 1
+                    || inside[..6] == mac && tunnel.key == 1 && to == Large::host(number)
             };
-            assert!(
-                is_of(0) || is_of(1),
-                "a packet of one tenant with another's VNI"
-            );
+            // Where its MAC address was written it is that tenant's.
+            let is_its = match choice & 8 {
+                0 => is_of(number),
+                _ => is_of(0) || is_of(1),
+            };
+            assert!(is_its, "a packet of one tenant as another's");
         }
     }
     let counted: u64 = dpu

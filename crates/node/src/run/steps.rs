@@ -178,10 +178,13 @@ fn dropped(node: &Node) -> BTreeMap<String, u64> {
 fn waiting(service: &Service) -> Vec<String> {
     let configs = service.chain.iter();
     let configs = configs.filter_map(|instance| instance.config.of::<dash::Config>());
-    let waiting = configs.flat_map(|config| config.store().waiting());
-    waiting
-        .map(|(key, waiting)| format!("{key}: {}", waiting.obstacle))
-        .collect()
+    let all = configs.flat_map(|config| {
+        let waiting = config.store().waiting();
+        let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
+        let leaving = config.store().leaving();
+        waiting.chain(leaving.map(|(key, _)| format!("{key}: deleted once nothing refers to it")))
+    });
+    all.collect()
 }
 
 /// Applies what files say to the device. Returns how many objects changed.

@@ -54,6 +54,8 @@ const PACKETS_PER_LOOK: u64 = 4096;
 /// What was written.
 struct Written {
     stats: GeneratorCounters,
+    /// Of all frames, with tunnels around them.
+    bytes: u64,
     first_ns: u64,
     last_ns: u64,
 }
@@ -151,7 +153,7 @@ fn write<S: FrameSink>(
     stop: &Stop,
 ) -> Result<Written, CommandError> {
     let mut frame = vec![0; generator.frame_bytes_max()];
-    let (mut first_ns, mut last_ns) = (None, 0);
+    let (mut first_ns, mut last_ns, mut all_bytes) = (None, 0, 0);
     let mut outer = vec![0; frame.len() + Tunnels::MOST_BYTES];
     while let Some(packet) = generator.next_into(&mut frame) {
         let bytes = match tunnels {
@@ -164,6 +166,7 @@ fn write<S: FrameSink>(
         };
         let port = ingress.map_or(0, |ingress| ingress.of_generated(bytes, packet.direction));
         writer.write_on(port.into(), packet.timestamp_ns, bytes)?;
+        all_bytes += bytes.len() as u64;
         first_ns = first_ns.or(Some(packet.timestamp_ns));
         last_ns = packet.timestamp_ns;
         if generator
@@ -180,6 +183,7 @@ fn write<S: FrameSink>(
     writer.finish()?;
     Ok(Written {
         stats: generator.counters(),
+        bytes: all_bytes,
         first_ns: first_ns.unwrap_or(last_ns),
         last_ns,
     })
@@ -201,6 +205,7 @@ fn progress_bar(packets: u64) -> ProgressBar {
 fn summary(path: &Path, written: &Written) -> String {
     let Written {
         stats,
+        bytes,
         first_ns,
         last_ns,
     } = written;
@@ -210,7 +215,7 @@ fn summary(path: &Path, written: &Written) -> String {
         "{}: {}, {} in frames\n  flows     drawn from {}, {} of them ended\n  late      {} out of order\n  duration  {} at {}, {}\n",
         path.display(),
         units::counted(stats.packets, "packet"),
-        units::bytes(stats.bytes),
+        units::bytes(*bytes),
         units::count(stats.flows),
         units::count(stats.flows_ended),
         units::counted(stats.late_segments, "TCP segment"),

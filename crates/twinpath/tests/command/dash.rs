@@ -50,7 +50,7 @@ fn a_whole_configuration_is_told_by_table_eni_and_cost() {
         "DASH_VNET_MAPPING_TABLE                        2",
         "eni-1  vnet-1  00:1a:c5:00:00:01  enabled           1          2",
         "32.0 GB would hold",
-        "flows, if so many",
+        "too few to tell",
     ] {
         assert!(said.out.contains(line), "{line:?} in {}", said.out);
     }

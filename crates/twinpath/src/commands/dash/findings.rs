@@ -101,7 +101,7 @@ pub(super) struct EniObjects {
 /// The memory that it takes.
 #[derive(Serialize)]
 pub(super) struct Memory {
-    /// Of all of it but flows.
+    /// Of all of it but flows. What each ENI has for itself is not counted.
     pub bytes: usize,
     /// The memory for which it is told how many would fit.
     pub of_bytes: u64,
@@ -344,10 +344,10 @@ fn memory(configuration: &Configuration, of_bytes: u64) -> Memory {
             named("routes", configured.routes, compiled.routes),
             named("mappings", configured.mappings, compiled.mappings),
             named("ACL rules", configured.acl_rules, compiled.acl_rules),
-            named("  prefixes in them", configured.acl_prefixes, none),
+            named("prefixes in ACL rules", configured.acl_prefixes, none),
             named("tag prefixes", configured.tag_prefixes, none),
             named("meter policies", none, compiled.meters),
-            named("flows, if so many", none, flows),
+            named("flows", none, flows),
         ],
     }
 }

@@ -172,11 +172,14 @@ fn enis(f: &mut Formatter<'_>, enis: &[EniObjects]) -> fmt::Result {
     Ok(())
 }
 
+/// Of how many it is told how many more would fit.
+const ENOUGH_TO_TELL: usize = 1000;
+
 fn memory(f: &mut Formatter<'_>, memory: &Memory) -> fmt::Result {
     let would_hold = format!("{} would hold", units::bytes(memory.of_bytes));
     writeln!(
         f,
-        "\n{:<20} {:>11}  {:>13}  {:>12}  {:>10}  {would_hold:>20}",
+        "\n{:<22} {:>11}  {:>13}  {:>12}  {:>10}  {would_hold:>20}",
         "memory", "number", "as configured", "for packets", "bytes each",
     )?;
     for cost in &memory.costs {
@@ -188,13 +191,18 @@ fn memory(f: &mut Formatter<'_>, memory: &Memory) -> fmt::Result {
             0 => String::new(),
             bytes => units::bytes(bytes as u64),
         });
-        let ([configured, compiled], fit) = (bytes, units::short_count(fit));
+        let [configured, compiled] = bytes;
+        // Of a few the most is what a table costs that is empty.
+        let fit = match cost.number < ENOUGH_TO_TELL {
+            true => "too few to tell".into(),
+            false => units::short_count(fit),
+        };
         let what = cost.what;
         writeln!(
             f,
-            "{what:<20} {number:>11}  {configured:>13}  {compiled:>12}  {each:>10.1}  {fit:>20}"
+            "{what:<22} {number:>11}  {configured:>13}  {compiled:>12}  {each:>10.1}  {fit:>20}"
         )?;
     }
     let all = units::bytes(memory.bytes as u64);
-    writeln!(f, "all but flows: {all}")
+    writeln!(f, "all but flows, and what each ENI has for itself: {all}")
 }
