@@ -4,7 +4,7 @@ use crate::folder::{Folder, Said};
 use serde_json::Value;
 
 const ENIS: &str = r#"[
-    {"DASH_ENI_TABLE:eni-1": {"mac_address": "00:1A:C5:00:00:01", "vnet": "vnet-1", "admin_state": "enabled"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni-1": {"mac_address": "00:1A:C5:00:00:01", "vnet": "vnet-1", "admin_state": "enabled", "underlay_ip": "20.0.0.1"}, "OP": "SET"},
     {"DASH_ROUTE_GROUP_TABLE:routes": {"guid": "a", "version": "1"}, "OP": "SET"},
     {"DASH_ROUTE_TABLE:routes:10.0.0.0/8": {"action_type": "vnet", "vnet": "vnet-1"}, "OP": "SET"},
     {"DASH_ENI_ROUTE_TABLE:eni-1": {"group_id": "routes"}, "OP": "SET"}
