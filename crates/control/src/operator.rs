@@ -106,7 +106,7 @@ pub enum Answer {
         caches_none: bool,
     },
     /// The service has changed: every packet from now on meets the new chain.
-    Applied(Applied),
+    Applied(Box<Applied>),
     /// What there is at the moment.
     LookResult(Box<LookResult>),
     /// It follows.
@@ -123,6 +123,14 @@ pub enum Answer {
         /// Why.
         message: String,
     },
+}
+
+impl Answer {
+    /// A change was made.
+    #[must_use]
+    pub fn applied(applied: Applied) -> Self {
+        Self::Applied(Box::new(applied))
+    }
 }
 
 /// A cached rule.

@@ -272,12 +272,12 @@ impl clients::Service for Control {
             Request::Rules(filter) => self.rules(filter),
             Request::Apply { text, path, files } => {
                 let applied = self.apply(&text, &path, &files);
-                applied.map(Answer::Applied)
+                applied.map(Answer::applied)
             }
-            Request::DashApply { files } => self.apply_dash(&files).map(Answer::Applied),
+            Request::DashApply { files } => self.apply_dash(&files).map(Answer::applied),
             Request::Change { function, change } => {
                 let applied = self.change(function.as_deref(), &change);
-                applied.map(Answer::Applied)
+                applied.map(Answer::applied)
             }
             Request::EndBinding {
                 function,
@@ -285,7 +285,7 @@ impl clients::Service for Control {
                 protocol,
             } => {
                 let applied = self.end_binding(function.as_deref(), &endpoint, protocol.as_deref());
-                applied.map(Answer::Applied)
+                applied.map(Answer::applied)
             }
             Request::Look(look) => self.look(look),
             // It is opened before it comes here.

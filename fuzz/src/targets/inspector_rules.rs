@@ -38,7 +38,7 @@ pub fn run(text: &str) {
         };
         assert!(scan(&matcher, &[literal]).0.contains(&index));
         assert!(
-            matches!(sought.gate(), GateLiterals::AnyOf(literals) if literals == &[literal.clone()])
+            matches!(sought.gate(), GateLiterals::AnyOf(literals) if literals == std::slice::from_ref(literal))
         );
     }
     // Patterns that are relative to others are no one's concern before those.
@@ -49,7 +49,6 @@ pub fn run(text: &str) {
         assert!(!is_clean || found.is_empty() && state.is_idle());
     }
     let (one, two) = text.as_bytes().split_at(text.len() / 2);
-    let (one, two) = (&one[..], &two[..]);
     assert_eq!(
         scan(&matcher, &[text.as_bytes()]),
         scan(&matcher, &[one, two])

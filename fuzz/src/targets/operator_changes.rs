@@ -47,7 +47,7 @@ fn changed(service: &Service, request: &Request) -> Option<Service> {
         Request::Apply { text, path, files } => {
             // Files come with the request, and none from the disk.
             let mut new = Service::parse_with(text, path, files).ok()?;
-            (new.run, new.seed, new.life) = (service.run.clone(), service.seed, service.life);
+            (new.run, new.seed, new.life) = (service.run, service.seed, service.life);
             new.adopt_adjacencies(service).ok()?;
             let most = bytes(service)? + MOST_MORE_BYTES;
             (bytes(&new)? <= most).then_some(new)

@@ -14,7 +14,6 @@ mod adopt;
 mod configuration;
 mod costs;
 mod each;
-mod exchange;
 mod interned;
 mod obstacle;
 mod shared_map;

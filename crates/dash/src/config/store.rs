@@ -1,15 +1,17 @@
 //! What was asked for, and what of it is in force.
 
+mod exchange;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
-use super::exchange::{Blocked, Exchange};
 use super::obstacle::{Obstacle, Why};
 use super::shared_map::SharedMap;
 use super::tables::AclTable;
 use super::touched::{Touched, touched_enis};
 use crate::objects::*;
+use exchange::{Blocked, Exchange};
 use twinpath_core::wire::MacAddress;
 
 /// Where a change was written.

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::configuration::Configuration;
-use super::obstacle::Obstacle;
-use super::store::{Store, Waiting};
+use super::super::configuration::Configuration;
+use super::super::obstacle::Obstacle;
+use super::{Store, Waiting};
 use crate::objects::*;
 use twinpath_core::wire::MacAddress;
 
