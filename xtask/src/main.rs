@@ -3,9 +3,9 @@
 //! deb`, which makes a Debian package.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, that no oracle among
-//! them ran without its fast path, the benches' smoke
-//! run, the examples, circles of files, and the tests with an RDMA card (`verbs`). All of it draws the same cases every time, so that what passed once
-//! passes again.
+//! them ran without its fast path, the benches' smoke run, the examples, circles of files, and the tests
+//! with an RDMA card (`verbs`). All of it draws the same cases every time, so that what passed once passes
+//! again.
 //!
 //! `cargo xtask explore` looks for what nobody has seen and fails when it finds something: property
 //! tests, the fault simulation and the fuzz targets, each also alone: `properties`, `faults`, `fuzz`. What it

@@ -98,10 +98,7 @@ fn is_about(one: Prefix, other: Prefix) -> bool {
 
 impl ObjectSource for Configuration {
     fn appliance(&self) -> Option<&Appliance> {
-        self.appliances
-            .values()
-            .next()
-            .map(|appliance| &**appliance)
+        Self::appliance(self)
     }
 
     fn switch(&self) -> Option<&Switch> {

@@ -84,7 +84,7 @@ fn seen(port: &Opened<'_>) -> Option<String> {
     let Opened { name, device, .. } = port;
     port.why_seen.map(|why| {
         format!(
-            "the kernel gets a copy of all that arrives at the port {name} ({device}), which costs about as much again, for it cannot be kept from it: {why}; expected Linux 6.6 and CAP_BPF, or driver = \"af_packet\", with which that is so anyway"
+            "the kernel gets a copy of all that arrives at the port {name} ({device}), which costs time for each packet, for it cannot be kept from it: {why}; expected Linux 6.6 and CAP_BPF, or driver = \"af_packet\", with which that is so anyway"
         )
     })
 }

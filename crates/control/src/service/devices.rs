@@ -39,7 +39,7 @@ pub enum PortDriver {
     /// AF_XDP on all queues: the kernel's network stack does not see what arrives.
     AfXdp,
     /// AF_PACKET: any interface, beside all else that uses it. The kernel gets a copy of all that arrives,
-    /// which costs about as much again.
+    /// which costs time for each packet.
     AfPacket,
     /// A new interface for programs on this host, made when the service starts.
     Tap,

@@ -174,6 +174,13 @@ fn set_head<K: Ord + Clone, T: Clone, H>(
 }
 
 impl Configuration {
+    /// The DPU itself: of several the first by name.
+    #[must_use]
+    pub fn appliance(&self) -> Option<&Appliance> {
+        let mut appliances = self.appliances.values();
+        appliances.next().map(|appliance| &**appliance)
+    }
+
     /// Whether an object is in force.
     #[must_use]
     pub fn contains(&self, key: &Key) -> bool {

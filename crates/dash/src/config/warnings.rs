@@ -77,7 +77,7 @@ impl Configuration {
         let mut warnings = Warnings::default();
         self.appliance_warnings(&mut warnings);
         self.vni_warnings(&mut warnings);
-        let own = self.the_appliance().map(|appliance| appliance.sip);
+        let own = self.appliance().map(|appliance| appliance.sip);
         for (id, table) in self.enis.iter() {
             table.warnings(id, own, &mut warnings);
             self.trust_warning(id, table, &mut warnings);
@@ -86,14 +86,6 @@ impl Configuration {
         self.route_warnings(&mut warnings);
         self.mapping_warnings(&mut warnings);
         warnings.told
-    }
-
-    /// The one that counts.
-    fn the_appliance(&self) -> Option<&Appliance> {
-        self.appliances
-            .values()
-            .next()
-            .map(|appliance| &**appliance)
     }
 
     /// None, or more than one. What a switch alone has needs none.
@@ -115,7 +107,7 @@ impl Configuration {
     }
 
     fn vni_warnings(&self, warnings: &mut Warnings) {
-        let vm_vni = self.the_appliance().and_then(|appliance| appliance.vm_vni);
+        let vm_vni = self.appliance().and_then(|appliance| appliance.vm_vni);
         let mut first_with: BTreeMap<Vni, &VnetName> = BTreeMap::new();
         for (name, table) in self.vnets.iter() {
             let (key, vni) = (Key::Vnet(name.clone()), table.vnet.vni);
@@ -135,9 +127,7 @@ impl Configuration {
     /// Lists of VNIs, of the appliance's or the ENI's own, without that of the ENI's network, though an
     /// inbound rule lets packets in that come with it.
     fn trust_warning(&self, id: &EniId, table: &EniTable, warnings: &mut Warnings) {
-        let common = self
-            .the_appliance()
-            .map(|appliance| &appliance.trusted_vnis);
+        let common = self.appliance().map(|appliance| &appliance.trusted_vnis);
         let listed = || {
             let own = table.eni.trusted_vnis.iter();
             common.into_iter().flatten().chain(own)
@@ -225,7 +215,7 @@ impl Configuration {
     }
 
     fn sources(&self) -> Sources {
-        let own = self.the_appliance().map(|appliance| appliance.sip);
+        let own = self.appliance().map(|appliance| appliance.sip);
         let enis = self.enis.values();
         let of_enis = enis.filter_map(|table| table.eni.pl_underlay_sip);
         let routes = self.groups_of(self.enis.values());

@@ -139,7 +139,13 @@ const TENANTS: &str = r#"{
     "DASH_ROUTE_RULE_TABLE:red:2:20.0.0.0/8": {"action_type": "decap"},
     "DASH_PA_VALIDATION_TABLE:1": {"prefixes": "20.0.0.0/8"},
     "DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1"},
-    "DASH_LOAD_BALANCER_TABLE:blue:10.0.0.9:tcp:80": {"backends": "10.0.0.1:80"}
+    "DASH_LOAD_BALANCER_TABLE:blue:10.0.0.9:tcp:80": {"backends": "10.0.0.1:80"},
+    "DASH_PREFIX_TAG_TABLE:blue": {"ip_version": "ipv4", "prefix_list": "10.0.0.0/8"},
+    "DASH_PREFIX_TAG_TABLE:free": {"ip_version": "ipv4", "prefix_list": "10.0.0.0/8"},
+    "DASH_ACL_GROUP_TABLE:blue": {"ip_version": "ipv4"}, "DASH_ACL_GROUP_TABLE:red": {"ip_version": "ipv4"},
+    "DASH_ACL_RULE_TABLE:blue:1": {"priority": 1, "action": "allow", "src_tag": "blue"},
+    "DASH_ACL_RULE_TABLE:red:1": {"priority": 1, "action": "allow", "src_addr": "10.0.0.0/8"},
+    "DASH_ACL_IN_TABLE:blue:1": {"v4_acl_group_id": "blue"}, "DASH_ACL_IN_TABLE:red:1": {"v4_acl_group_id": "red"}
 }"#;
 
 /// A change of what one tenant's packets meet has none of another's judged again.
@@ -183,8 +189,11 @@ fn a_tenants_change_leaves_other_tenants_flows_as_they_are() {
         let name = key.to_string();
         let expected = match key {
             Key::Appliance(_) => [true; 2],
-            // What is compiled into an ENI's own tables is compared.
-            Key::Vnet(_) | Key::Tunnel(_) | Key::LoadBalancer(_) | Key::PaValidation(_) => {
+            Key::PrefixTag(_)
+            | Key::Vnet(_)
+            | Key::Tunnel(_)
+            | Key::LoadBalancer(_)
+            | Key::PaValidation(_) => {
                 let of = |names: [&str; 3]| names.iter().any(|end| name.contains(end));
                 [
                     of(["blue", ":tb", "VALIDATION_TABLE:1"]),
@@ -201,5 +210,5 @@ fn a_tenants_change_leaves_other_tenants_flows_as_they_are() {
             [false, true] => {}
         }
     }
-    assert_eq!([both, blue, neither], [1, 4, 2]);
+    assert_eq!([both, blue, neither], [1, 5, 3]);
 }

@@ -4,6 +4,7 @@ use crate::folder::Folder;
 use crate::operator::Running;
 use serde_json::Value;
 use std::path::Path;
+use twinpath_control::report::units;
 use twinpath_dash::samples::vectors::{
     Compare, capture, folder, names, settings_written, steps, wanted_counters, wanted_device_drops,
 };
@@ -666,4 +667,40 @@ fn a_dpu_is_explained() {
     ] {
         assert!(said.out.contains(told), "{told:?} in {}", said.out);
     }
+}
+
+/// What is to be deleted and is still referred to is told as what waits is.
+#[test]
+fn steps_tell_of_deletions_that_wait() {
+    let folder = copied("acl");
+    folder.write("dpu.toml", SERVICE.as_bytes());
+    let deletion = br#"[{"DASH_VNET_TABLE:Vnet1": {}, "OP": "DEL"}]"#;
+    folder.write("delete.json", deletion);
+    let list = br#"[{"config": "0-config.json"}, {"config": "delete.json"}]"#;
+    folder.write("steps.json", list);
+    let words = ["--steps", "steps.json", "--counters", "told.json"];
+    let said = folder.succeed(&[&["run", "dpu.toml"][..], &words].concat());
+    let told: Value = serde_json::from_slice(&folder.read("told.json")).expect("JSON");
+    let waits = "DASH_VNET_TABLE:Vnet1: deleted once nothing refers to it";
+    assert_eq!(told[1]["waiting"], Value::from(vec![waits]), "{said:?}");
+    assert_eq!(told[0]["waiting"], Value::Array(Vec::new()));
+}
+
+/// The bytes that are told are those of the frames that are written, tunnels and all.
+#[test]
+fn generated_bytes_are_those_of_the_frames() {
+    let folder = generating(None);
+    let words = [
+        "--service",
+        "dpu.toml",
+        "--packets",
+        "50",
+        "--out",
+        "g.pcap",
+    ];
+    let said = folder.succeed(&[&["generate"][..], &words].concat());
+    let bytes = folder.read("g.pcap").len() - 24 - 50 * 16;
+    let told = format!("50 packets, {} in frames", units::bytes(bytes as u64));
+    let all = format!("{}{}", said.out, said.err);
+    assert!(all.contains(&told), "{told}: {all}");
 }

@@ -4,15 +4,7 @@ use super::bench::*;
 
 #[test]
 fn limits_are_kept_and_neighbours_untouched() {
-    let mut objects = peers();
-    let qos = Qos {
-        qos_id: "qos".into(),
-        bandwidth_kbps: 0,
-        connections_per_second: 0,
-        flows: 10,
-    };
-    objects.qos.insert("qos".into(), qos);
-    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let mut objects = limited([0, 0, 10]);
     let mut neighbour = objects.enis["eni"].clone();
     neighbour.mac_address = VM_MAC;
     neighbour.qos = None;
@@ -36,15 +28,7 @@ fn limits_are_kept_and_neighbours_untouched() {
 
 #[test]
 fn rates_are_kept() {
-    let mut objects = peers();
-    let qos = Qos {
-        qos_id: "qos".into(),
-        bandwidth_kbps: 1000,
-        connections_per_second: 100,
-        flows: 0,
-    };
-    objects.qos.insert("qos".into(), qos);
-    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let objects = limited([1000, 100, 0]);
     let mut bench = Bench::of(objects);
     let mut reasons = std::collections::BTreeMap::new();
     // A second at two hundred connections.
@@ -72,15 +56,7 @@ fn rates_are_kept() {
 /// An ENI with a limit of connections per second, and packets to it that its access list refuses.
 #[test]
 fn what_policies_refuse_uses_no_limit_up() {
-    let mut objects = peers();
-    let qos = Qos {
-        qos_id: "qos".into(),
-        bandwidth_kbps: 0,
-        connections_per_second: 10,
-        flows: 0,
-    };
-    objects.qos.insert("qos".into(), qos);
-    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let objects = limited([0, 10, 0]);
     let mut bench = Bench::of(objects);
     // From a host that is none of the network's.
     for port in 0..1_000 {
@@ -93,12 +69,13 @@ fn what_policies_refuse_uses_no_limit_up() {
         .expect("the machine's own connections open");
 }
 
-fn limited(flows: u32) -> Objects {
+/// Limits of the first ENI: kilobits a second, connections a second, and flows.
+fn limited([bandwidth_kbps, connections_per_second, flows]: [u32; 3]) -> Objects {
     let mut objects = peers();
     let qos = Qos {
         qos_id: "qos".into(),
-        bandwidth_kbps: 0,
-        connections_per_second: 0,
+        bandwidth_kbps,
+        connections_per_second,
         flows,
     };
     objects.qos.insert("qos".into(), qos);
@@ -110,7 +87,7 @@ fn limited(flows: u32) -> Objects {
 /// of time-outs, and whatever came in between.
 #[test]
 fn flows_that_are_over_count_no_more() {
-    let mut bench = Bench::of(limited(10));
+    let mut bench = Bench::of(limited([0, 0, 10]));
     let datagram = |port| from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
     let segment = |port, tcp_flags| from_vm(tcp((VM_CA, port), ("10.2.0.8", 2), tcp_flags));
     let answer =
@@ -158,7 +135,7 @@ fn flows_that_are_over_count_no_more() {
 /// A limit that comes when there are flows already.
 #[test]
 fn flows_count_that_were_there_before_their_limit() {
-    let mut bench = Bench::of(limited(0));
+    let mut bench = Bench::of(limited([0, 0, 0]));
     let datagram = |port| from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
     for port in 0..10 {
         bench.send(&datagram(port)).expect("no limit");
@@ -267,15 +244,7 @@ fn floods_leave_each_neighbour_its_part() {
 /// Others cannot use up the bandwidth of a machine by what is not let in.
 #[test]
 fn what_policies_refuse_uses_no_bandwidth_up() {
-    let mut objects = peers();
-    let qos = Qos {
-        qos_id: "qos".into(),
-        bandwidth_kbps: 1000,
-        connections_per_second: 0,
-        flows: 0,
-    };
-    objects.qos.insert("qos".into(), qos);
-    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let objects = limited([1000, 0, 0]);
     let mut bench = Bench::of(objects);
     let own = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
     bench.send(&own).expect("opened");
