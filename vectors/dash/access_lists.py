@@ -351,5 +351,4 @@ def acl_changes():
     changes.vector.counters(drops=changes.drops)
 
 
-ONCE = (acl, acl_inbound, acl_changes)
-TWICE = ()
+VECTORS = (acl, acl_inbound, acl_changes)

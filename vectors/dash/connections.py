@@ -307,5 +307,4 @@ def counters():
     )
 
 
-ONCE = (limits, ends, fragments)
-TWICE = (fast_path, fast_path_strangers, counters)
+VECTORS = (limits, ends, fragments, fast_path, fast_path_strangers, counters)

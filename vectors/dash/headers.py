@@ -263,8 +263,7 @@ def settings():
     ).step(config, *steps).counters(drops={"inbound_route_miss": 2})
 
 
-ONCE = ()
-TWICE = (
+VECTORS = (
     dscp_preserve, dscp_uniform, dscp_pipe, mtu, mtu_without_df, inner_vlan, inner_vlan_passes, outer_vlan, vxlan_source_ports, vxlan_port,
     udp_checksums, settings,
 )

@@ -16,16 +16,13 @@ import networks
 import services
 from common import over_v6
 
-ONCE = (
-    *access_lists.ONCE, *networks.ONCE, *services.ONCE, *headers.ONCE, *connections.ONCE,
-)
-# Those that are made for an underlay of IPv6, too.
-TWICE = (
-    *access_lists.TWICE, *networks.TWICE, *services.TWICE, *headers.TWICE, *connections.TWICE,
+VECTORS = (
+    *access_lists.VECTORS, *networks.VECTORS, *services.VECTORS, *headers.VECTORS, *connections.VECTORS,
 )
 
-for make in (*ONCE, *TWICE):
+for make in VECTORS:
     make()
+networks.over_v6_inside()
 with over_v6():
-    for make in TWICE:
+    for make in VECTORS:
         make()

@@ -316,5 +316,4 @@ def over_v6_inside():
     ).counters(drops={"pa_validation": 2, "inbound_route_miss": 2, "spoofed_source": 2})
 
 
-ONCE = (mid_connection, metering, trusted, over_v6_inside, admission)
-TWICE = (vnet, routes, inbound, tunnels, tunnel_endpoints)
+VECTORS = (vnet, routes, inbound, tunnels, tunnel_endpoints, mid_connection, metering, trusted, admission)

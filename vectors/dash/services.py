@@ -278,5 +278,7 @@ def nat_gateway_v6():
     ).counters(drops={"nat_ports": 1, "nat_unsolicited": 1, "tcp_without_flow": 1})
 
 
-ONCE = (floating_nic, load_balancer, nat_gateway, nat_gateway_v6, port_map_must_match)
-TWICE = (private_link_vector, port_map, security_group, security_group_answers, service_tunnel)
+VECTORS = (
+    private_link_vector, port_map, port_map_must_match, security_group, security_group_answers, service_tunnel,
+    floating_nic, load_balancer, nat_gateway, nat_gateway_v6,
+)

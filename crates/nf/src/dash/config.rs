@@ -175,14 +175,12 @@ pub enum ConfigError {
     /// A folder without files.
     #[error("{}: expected a file, or a folder with files whose names end with .json; there is none in it", .0.display())]
     NoFile(PathBuf),
-    /// What a file says.
-    #[error("{place}{what}")]
-    Problem {
-        /// File and line.
-        place: String,
-        /// Object, field, and what is wrong.
-        what: String,
-    },
+    /// What a file says: file, line, object, field, and what is wrong.
+    #[error("{0}")]
+    Problem(String),
+    /// What files say, a line for each mistake.
+    #[error("{}", .0.join("\n"))]
+    Problems(Vec<String>),
     /// More of the same.
     #[error("{0} mistakes more in these files")]
     More(usize),
@@ -268,7 +266,8 @@ impl Config {
         let name_of = |file: u32| named_by.get(file as usize).copied().unwrap_or_default();
         let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
         for (file, problem) in files.problems.iter().filter(wrong) {
-            mistakes.push(at_file(name_of(*file), problem_in(&files, *file, problem)));
+            let problem = ConfigError::Problem(problem_in(&files, *file, problem));
+            mistakes.push(at_file(name_of(*file), problem));
         }
         if files.more_problems > 0 && !mistakes.is_empty() {
             mistakes.push(at_file(0, ConfigError::More(files.more_problems)));
@@ -298,7 +297,7 @@ impl Config {
     /// The same settings with what these files say in place of all that was said before.
     ///
     /// # Errors
-    /// What is wrong in them; the first of it.
+    /// What is wrong in them.
     pub fn with_files(&self, files: Files) -> Result<Self, ConfigError> {
         check(&files)?;
         Ok(Self::of_files(self.settings.clone(), files, |file| {
@@ -309,7 +308,7 @@ impl Config {
     /// The same with changes made, as they come to a device that runs, and what became of them.
     ///
     /// # Errors
-    /// What is wrong in the files; the first of it.
+    /// What is wrong in the files.
     pub fn with_changes(&self, files: Files) -> Result<(Self, Applied), ConfigError> {
         check(&files)?;
         let mut store = (*self.store).clone();
@@ -429,12 +428,22 @@ impl Config {
     }
 }
 
+/// Tells all that is wrong in files, up to a number.
 fn check(files: &Files) -> Result<(), ConfigError> {
     let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
-    match files.problems.iter().find(wrong) {
-        Some((file, problem)) => Err(problem_in(files, *file, problem)),
-        None => Ok(()),
+    let all: Vec<_> = files.problems.iter().filter(wrong).collect();
+    if all.is_empty() {
+        return Ok(());
     }
+    let told = all.iter().take(MOST_TOLD);
+    let mut lines: Vec<_> = told
+        .map(|(file, problem)| problem_in(files, *file, problem))
+        .collect();
+    let more = all.len() - lines.len() + files.more_problems;
+    if more > 0 {
+        lines.push(format!("{more} mistakes more: twinpath dash check tells all"));
+    }
+    Err(ConfigError::Problems(lines))
 }
 
 fn file_key(number: usize) -> Vec<String> {
@@ -453,16 +462,12 @@ fn unreadable(path: PathBuf, source: &std::io::Error) -> ConfigError {
     ConfigError::Unreadable { path, why }
 }
 
-fn problem_in(files: &Files, file: u32, problem: &Problem) -> ConfigError {
+fn problem_in(files: &Files, file: u32, problem: &Problem) -> String {
     let path = files.paths.get(file as usize);
     let path = path.map_or_else(|| Path::new("").display(), |path| path.display());
     let parts = [&problem.object, &problem.field].into_iter().flatten();
-    let mut what: String = parts.map(|part| format!("{part}: ")).collect();
-    what += &problem.wrong.to_string();
-    ConfigError::Problem {
-        place: format!("{path}:{}: ", problem.line),
-        what,
-    }
+    let parts: String = parts.map(|part| format!("{part}: ")).collect();
+    format!("{path}:{}: {parts}{}", problem.line, problem.wrong)
 }
 
 impl fmt::Debug for Config {

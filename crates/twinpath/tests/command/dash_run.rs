@@ -391,14 +391,14 @@ fn a_running_dpu_is_looked_at_and_changed() {
     running.ask_until(&["dash", "counters"], rejudged);
     running.folder.write(
         "wrong.json",
-        b"[\n{\"DASH_VNET_TABLE:v\": {}, \"OP\": \"SET\"}]",
+        b"[\n{\"DASH_VNET_TABLE:v\": {}, \"OP\": \"SET\"},\n{\"DASH_NET_TABLE:w\": {}, \"OP\": \"DEL\"}]",
     );
+    // All mistakes, not the first alone.
     let said = running.ask(&["dash", "apply", "wrong.json"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(
-        said.err.contains("wrong.json:2: DASH_VNET_TABLE:v: "),
-        "{said:?}"
-    );
+    for mistake in ["wrong.json:2: DASH_VNET_TABLE:v: ", "wrong.json:3: DASH_NET_TABLE:w: "] {
+        assert!(said.err.contains(mistake), "{said:?}");
+    }
     // What has to wait is told.
     let waits = r#"[{"DASH_ROUTE_TABLE:none:10.9.0.0/16": {"action_type": "drop"}, "OP": "SET"}]"#;
     running.folder.write("waits.json", waits.as_bytes());

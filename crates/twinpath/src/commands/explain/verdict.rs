@@ -3,7 +3,9 @@
 use super::{DeviceFit, FunctionPlace};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
+use twinpath_control::report::units;
 use twinpath_control::service::{Paths, Service};
+use twinpath_nf::dash;
 
 /// What a reader wants to know first.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +31,8 @@ pub struct Verdict {
 enum Why {
     /// There is a fast path, which asks nothing of the device.
     NoFlowState,
+    /// It is a DPU, with a table of its own for at most so many flows.
+    Dpu(usize),
     /// All flow state has room.
     Fits,
     /// Some has.
@@ -71,7 +75,7 @@ impl Why {
         let other = devices.iter().find(|device| device.refusal.is_none());
         match (service.run.paths, chosen, other) {
             (Paths::Slow, ..) => Self::SlowPathAlone,
-            (_, None, _) => Self::NoFlowState,
+            (_, None, _) => dpu_flows(service).map_or(Self::NoFlowState, Self::Dpu),
             (_, Some(chosen), _) if chosen.refusal.is_none() => match &chosen.without_room[..] {
                 [] => Self::Fits,
                 names => Self::FitsInPart(names.to_vec()),
@@ -94,6 +98,10 @@ impl Display for Verdict {
         match &self.why {
             Why::NoFlowState => {
                 writeln!(f, "it has no flow state that a device must have room for")?
+            }
+            Why::Dpu(flows) => {
+                let flows = units::counted(*flows as u64, "flow");
+                writeln!(f, "it is a DPU, with room for {flows}")?;
             }
             Why::Fits => writeln!(f, "it fits its device ({device})")?,
             Why::FitsInPart(names) => {
@@ -127,6 +135,13 @@ impl Verdict {
             "  it could on the slow path alone: paths = \"slow\" in [run]"
         )
     }
+}
+
+/// How many flows a DPU has room for, if the service is one.
+fn dpu_flows(service: &Service) -> Option<usize> {
+    let mut instances = service.chain.iter();
+    let config = instances.find_map(|instance| instance.config.of::<dash::Config>())?;
+    Some(config.settings().flows)
 }
 
 fn functions(f: &mut Formatter<'_>, place: &str, names: &[String]) -> fmt::Result {
