@@ -12,7 +12,7 @@
 //! finds was there before a change, so it is no step of `test`; it tells the seed, with which it finds it again.
 //!
 //! `cargo xtask record` measures what is kept in the folder `measured`: lines of code beside those of
-//! one or two other revisions, benches beside those of another, the table of oracles, how long a clean clone
+//! one or two other revisions, benches beside those of another, what DASH takes, the table of oracles, how long a clean clone
 //! takes to be built and tested, how long a service takes to start, and how much memory a gateway takes that
 //! is under load for half an hour, or as many minutes as somebody says, and what a DPU loses while connections
 //! come and go and policies change. `cargo xtask beside-nftables`
@@ -95,6 +95,7 @@ fn main() -> ExitCode {
         }
         ["record", "benches"] => run_all(&[benches_step(record::BEFORE)]),
         ["record", "benches", revision] => run_all(&[benches_step(revision)]),
+        ["record", "dash"] => run_all(&[step("DASH", || record::dash(&root()))]),
         ["record", "nftables"] => run_all(&nftables_steps(&["--out", "measured/beside-nftables"])),
         ["beside-nftables", rest @ ..] => run_all(&nftables_steps(rest)),
         _ => usage(),
@@ -139,7 +140,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | record zero-loss [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|dash|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | record zero-loss [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
     );
     ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! Figures that are kept: `cargo xtask record lines|benches|oracles|times|soak|start|zero-loss` measures, and writes a
+//! Figures that are kept: `cargo xtask record lines|benches|dash|oracles|times|soak|start|zero-loss` measures, and writes a
 //! page of the folder `measured`, which nobody edits.
 
 mod benches;
@@ -41,6 +41,11 @@ pub fn benches(root: &Path, revision: &str) -> bool {
             &page,
         )
     })
+}
+
+/// What DASH takes of one core.
+pub fn dash(root: &Path) -> bool {
+    benches::dash(root).is_some_and(|page| keep(root, "dash", "dash", "DASH on one core", &page))
 }
 
 /// What each oracle ran over, what stayed on the fast path, and what functions did.

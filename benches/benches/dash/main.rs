@@ -19,8 +19,8 @@ use packets::{PART, Traffic, scattered};
 use twinpath_benches::measured::Measured;
 use twinpath_benches::table::{ns_each, row};
 use twinpath_core::memory::{CacheLine, ZeroedArray};
-use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::Address;
+use twinpath_core::wire::tcp::flags;
 use twinpath_dash::objects::{
     AclGroupId, AclRuleKey, Key, RouteGroupId, RouteKey, SwitchKey, VnetMappingKey,
 };

@@ -119,7 +119,11 @@ impl Lines {
 
     fn set(&mut self, key: &str, fields: &str) {
         let comma = if self.0.len() > 1 { "," } else { "" };
-        write!(self.0, "{comma}\n{{\"DASH_{key}\": {{{fields}}}, \"OP\": \"SET\"}}").expect("a text");
+        write!(
+            self.0,
+            "{comma}\n{{\"DASH_{key}\": {{{fields}}}, \"OP\": \"SET\"}}"
+        )
+        .expect("a text");
     }
 
     fn finish(mut self) -> String {
@@ -142,7 +146,10 @@ fn shared(sizes: &Large) -> String {
     for direction in ["in", "out"] {
         for stage in 1..=sizes.acl_stages {
             let group = format!("{direction}{stage}");
-            lines.set(&format!("ACL_GROUP_TABLE:{group}"), r#""ip_version": "ipv4""#);
+            lines.set(
+                &format!("ACL_GROUP_TABLE:{group}"),
+                r#""ip_version": "ipv4""#,
+            );
             for number in 0..sizes.acl_rules {
                 let key = format!("ACL_RULE_TABLE:{group}:{number}");
                 lines.set(&key, &rule(sizes, number));
@@ -170,7 +177,10 @@ fn rule(sizes: &Large, number: u32) -> String {
 fn eni(sizes: &Large, number: u16) -> String {
     let mut lines = Lines::new();
     let vni = Large::vni(number);
-    lines.set(&format!("VNET_TABLE:vnet-{number}"), &format!(r#""vni": {vni}"#));
+    lines.set(
+        &format!("VNET_TABLE:vnet-{number}"),
+        &format!(r#""vni": {vni}"#),
+    );
     let (mac, host) = (Large::mac(number), Large::host(number));
     lines.set(
         &format!("ENI_TABLE:eni-{number}"),
@@ -178,12 +188,18 @@ fn eni(sizes: &Large, number: u16) -> String {
             r#""eni_id": "eni-{number}", "mac_address": "{mac}", "underlay_ip": "{host}", "admin_state": "enabled", "vnet": "vnet-{number}""#
         ),
     );
-    lines.set(&format!("ROUTE_GROUP_TABLE:group-{number}"), r#""version": "1""#);
+    lines.set(
+        &format!("ROUTE_GROUP_TABLE:group-{number}"),
+        r#""version": "1""#,
+    );
     let group = format!(r#""group_id": "group-{number}""#);
     lines.set(&format!("ENI_ROUTE_TABLE:eni-{number}"), &group);
     for direction in ["in", "out"] {
         for stage in 1..=sizes.acl_stages {
-            let key = format!("ACL_{}_TABLE:eni-{number}:{stage}", direction.to_uppercase());
+            let key = format!(
+                "ACL_{}_TABLE:eni-{number}:{stage}",
+                direction.to_uppercase()
+            );
             let bound = format!(r#""v4_acl_group_id": "{direction}{stage}""#);
             lines.set(&key, &bound);
         }
@@ -212,7 +228,11 @@ fn route(number: u32) -> String {
     match number {
         0 => format!("{}/8", v4(0x0200_0000)),
         number => {
-            let base = if number % 2 == 0 { 0x0200_0000 } else { 0x5000_0000 };
+            let base = if number % 2 == 0 {
+                0x0200_0000
+            } else {
+                0x5000_0000
+            };
             format!("{}/27", v4(base + number / 2 * 64))
         }
     }

@@ -68,11 +68,52 @@ pub struct DashFlowView {
     /// How far a TCP connection has come: `opened`, `answered` or `ended`; `open` of any other flow.
     pub state: String,
     /// What is done to packets as those that opened it.
-    pub action: String,
+    pub action: DashActionView,
     /// What is done to answers.
-    pub answers: String,
+    pub answers: DashActionView,
     /// How long no packet has come, ns, within 67 ms.
     pub unused_ns: u64,
+}
+
+/// What is done to a flow's packets in one direction, once they are out of the tunnel that they came by. What
+/// is not there stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DashActionView {
+    /// All of it, in words.
+    pub text: String,
+    /// The inner source address that they get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The inner destination address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// The inner source port, or an echo's identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_port: Option<u16>,
+    /// The inner destination port, or an echo's identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination_port: Option<u16>,
+    /// The inner source MAC address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_mac: Option<String>,
+    /// The inner destination MAC address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination_mac: Option<String>,
+    /// The tunnels that they are put into, from the inside out; none if they leave without.
+    pub tunnels: Vec<DashTunnelView>,
+}
+
+/// A tunnel's header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DashTunnelView {
+    /// `VXLAN` or `NVGRE`.
+    pub encapsulation: String,
+    /// VNI, or VSID.
+    pub key: u32,
+    /// Outer source address.
+    pub source: String,
+    /// Outer destination address.
+    pub destination: String,
 }
 
 /// Which of them; all that are not excluded.

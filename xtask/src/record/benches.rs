@@ -16,7 +16,7 @@ const TURNS: usize = 3;
 /// What is compared: rows of these benches, which both revisions have.
 const BENCHES: [&str; 5] = ["packets", "chains", "flows", "classify", "engine"];
 /// What is told beside: rows of these, which an earlier revision may not have.
-const SINCE: [&str; 3] = ["remote", "functions", "dash"];
+const SINCE: [&str; 2] = ["remote", "functions"];
 
 /// A row's place in the output, and its name.
 type Name = (usize, String);
@@ -52,6 +52,46 @@ pub fn page(root: &Path, revision: &str) -> Option<String> {
         .current_dir(root));
     let machine = format!("{}; load before the first turn {busy}", machine(root));
     Some(format!("{machine}\n\n{}", table(revision, &rows)))
+}
+
+/// What DASH takes, in turns, and a DPU of the size that it asks for; nothing if it cannot be built or run.
+pub fn dash(root: &Path) -> Option<String> {
+    let benches = executables(root, &["dash"])?;
+    let [bench] = benches.as_slice() else {
+        return None;
+    };
+    let mut rows = Rows::new();
+    for turn in 1..=TURNS {
+        eprintln!("turn {turn} of {TURNS}");
+        if !measure(bench, &mut rows) {
+            return None;
+        }
+    }
+    eprintln!("a whole DPU");
+    let whole = Command::new(bench)
+        .args(["scale", "--bench"])
+        .output()
+        .ok()?;
+    let whole = String::from_utf8_lossy(&whole.stdout).into_owned();
+    let mut page = format!(
+        "{}\n\nNanoseconds of each packet or change, one core; medians of {TURNS} turns.\n\n\
+         | row | ns | turns |\n|---|---|---|\n",
+        machine(root)
+    );
+    for ((_, name), turns) in &rows {
+        _ = writeln!(
+            page,
+            "| {name} | {:.1} | {} |",
+            median(turns),
+            spread(turns)
+        );
+    }
+    _ = write!(
+        page,
+        "\n## The size that DASH asks for\n\n`cargo bench -p twinpath-benches --bench dash -- scale`, once:\n\n```\n{}\n```\n",
+        whole.trim_end()
+    );
+    Some(page)
 }
 
 /// The processor, how many of them, and the kernel.

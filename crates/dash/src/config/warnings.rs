@@ -88,7 +88,7 @@ impl Configuration {
         warnings.told
     }
 
-    /// None, or more than one. What a switch alone has needs none.
+    /// None, more than one, or one that takes no packet for a machine's. What a switch alone has needs none.
     fn appliance_warnings(&self, warnings: &mut Warnings) {
         let mut appliances = self.appliances.keys();
         match appliances.next() {
@@ -98,11 +98,22 @@ impl Configuration {
             ),
             Some(first) => {
                 let first = Key::Appliance(first.clone());
+                self.direction_warning(&first, warnings);
                 let message = format!("has no effect: {first} counts, the first by name");
                 appliances.for_each(|other| {
                     warnings.tell(Key::Appliance(other.clone()), None, message.clone());
                 });
             }
+        }
+    }
+
+    /// Machines of floating NICs may send with other VNIs.
+    fn direction_warning(&self, appliance: &Key, warnings: &mut Warnings) {
+        let mut enis = self.enis.values();
+        let needs_vni = enis.any(|table| table.is_enabled() && table.eni.mode == EniMode::Vm);
+        if needs_vni && self.appliance().is_some_and(|one| one.vm_vni.is_none()) {
+            let message = "missing, so that no packet is outbound: what machines send counts as inbound, and is dropped";
+            warnings.tell(appliance.clone(), "vm_vni", message);
         }
     }
 
@@ -563,6 +574,16 @@ mod tests {
         let rule = r#"[{"DASH_ROUTE_RULE_TABLE:one:1001:20.0.0.0/24": {}, "OP": "DEL"},
             {"DASH_ROUTE_RULE_TABLE:one:100:20.0.0.0/24": {"action_type": "decap"}, "OP": "SET"}]"#;
         assert_eq!(warnings(&[GOOD, appliance, rule]), [""; 0]);
+    }
+
+    #[test]
+    fn an_appliance_without_the_vni_of_machines_is_told() {
+        let told = "1 DASH_APPLIANCE_TABLE:a: vm_vni: missing, so that no packet is outbound: what machines send counts as inbound, and is dropped";
+        let appliance = r#"{"DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.5"}}"#;
+        assert_eq!(warnings(&[GOOD, appliance]), [told]);
+        let nobody = eni(r#""admin_state": "disabled", "underlay_ip": "20.0.0.1""#);
+        let told = warnings(&[GOOD, appliance, &nobody]);
+        assert!(!told.iter().any(|one| one.contains("vm_vni")), "{told:?}");
     }
 
     #[test]

@@ -16,27 +16,27 @@ pub(super) fn key(table: Table, text: &str, remarks: &mut Vec<Wrong>) -> Parsed 
         Table::Switch if text == "switch" => Key::Switch(SwitchKey),
         Table::Switch => return Err(unlike(text, "switch")),
         Table::Appliance => Key::Appliance(read.all(text)?),
-        Table::Vnet => Key::Vnet(read.all(text)?),
+        Table::Vnet => Key::Vnet(read.first(text)?),
         Table::RoutingType => Key::RoutingType(read.all(text)?),
         Table::Tunnel => Key::Tunnel(read.all(text)?),
-        Table::PortMap => Key::PortMap(read.all(text)?),
+        Table::PortMap => Key::PortMap(read.first(text)?),
         Table::PortMapRange => {
             let (map, ports) = read.two(text, "a port map and its ports: map:8001-9000")?;
             Key::PortMapRange(PortMapRangeKey { map, ports })
         }
         Table::Qos => Key::Qos(read.all(text)?),
-        Table::MeterPolicy => Key::MeterPolicy(read.all(text)?),
+        Table::MeterPolicy => Key::MeterPolicy(read.first(text)?),
         Table::MeterRule => {
             let (policy, rule) = read.two(text, "a policy and a number: policy:1")?;
             Key::MeterRule(MeterRuleKey { policy, rule })
         }
         Table::PrefixTag => Key::PrefixTag(read.all(text)?),
-        Table::AclGroup => Key::AclGroup(read.all(text)?),
+        Table::AclGroup => Key::AclGroup(read.first(text)?),
         Table::AclRule => {
             let (group, rule) = read.two(text, "a group and a rule: group:1")?;
             Key::AclRule(AclRuleKey { group, rule })
         }
-        Table::RouteGroup => Key::RouteGroup(read.all(text)?),
+        Table::RouteGroup => Key::RouteGroup(read.first(text)?),
         Table::Route => {
             let (group, prefix) = read.two(text, "a group and a prefix: group:10.0.0.0/8")?;
             Key::Route(RouteKey { group, prefix })
@@ -49,7 +49,7 @@ pub(super) fn key(table: Table, text: &str, remarks: &mut Vec<Wrong>) -> Parsed 
         Table::LoadBalancer => Key::LoadBalancer(read.load_balancer(text)?),
         Table::NatPool => Key::NatPool(read.all(text)?),
         Table::PaValidation => Key::PaValidation(read.all(text)?),
-        Table::Eni => Key::Eni(read.all(text)?),
+        Table::Eni => Key::Eni(read.first(text)?),
         Table::EniRoute => Key::EniRoute(read.all(text)?),
         Table::EniNat => Key::EniNat(read.all(text)?),
         Table::RouteRule => Key::RouteRule(read.route_rule(text)?),
@@ -91,6 +91,17 @@ struct Reader<'r> {
 impl Reader<'_> {
     fn all<T: Decode>(&mut self, text: &str) -> Result<T, Wrong> {
         decode_text(text, self.remarks)
+    }
+
+    /// A name that keys of other tables begin with: they end it at their first colon.
+    fn first<T: Decode>(&mut self, text: &str) -> Result<T, Wrong> {
+        match text.contains(':') {
+            true => Err(unlike(
+                text,
+                "a name without colons, as keys of other tables begin with it",
+            )),
+            false => self.all(text),
+        }
     }
 
     /// Two parts; the second may have colons.
@@ -217,6 +228,8 @@ mod tests {
     fn wrong_keys_say_what_is_expected() {
         for (table, text, expected) in [
             (Table::AclIn, "eni:6", "a stage from 1 to 5"),
+            (Table::Vnet, "Vnet1:blue", "a name without colons"),
+            (Table::Eni, "f4:93:9f:ef:c4:7e", "a name without colons"),
             (Table::AclIn, "eni", "a stage from 1 to 5"),
             (Table::Route, "group:10.0.0.0/33", "the address has 32 bits"),
             (Table::Route, "group", "a group and a prefix"),

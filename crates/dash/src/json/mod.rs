@@ -183,8 +183,10 @@ impl<'a> Reader<'a> {
                 "\"SET\"" => Operation::Set,
                 "\"DEL\"" => Operation::Delete,
                 other => {
-                    let found = shown(other);
-                    return self.wrong(value, Some("OP"), Wrong::Operation { found });
+                    let wrong = Wrong::Operation {
+                        found: shown(other),
+                    };
+                    return self.wrong_operation(value, objects.first(), wrong);
                 }
             },
             [] => return self.without_operation(entry, objects.first()),
@@ -196,6 +198,14 @@ impl<'a> Reader<'a> {
         self.known.clear();
         for (name, value) in objects {
             self.object(operation, &name, value);
+        }
+    }
+
+    /// An `OP` that says nothing of an entry's first object, if it has one.
+    fn wrong_operation(&mut self, value: &RawValue, first: Option<&Member<'a>>, wrong: Wrong) {
+        match first {
+            Some((name, _)) => self.wrong_object(name, value, Some("OP"), wrong),
+            None => self.wrong(value, Some("OP"), wrong),
         }
     }
 

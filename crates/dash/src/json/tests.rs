@@ -265,7 +265,7 @@ fn everything_wrong_is_told_with_line_object_and_field() {
             "10: DASH_ROUTE_TABLE:g:10.0.0.0/8: vnet: missing: expected a virtual network's name",
             "11: DASH_ACL_RULE_TABLE:g:1: src_port: found 8-x, expected a port or ports such as 80 or 8000-8010",
             "12: DASH_TUNNEL_TABLE:t: endpoints: no endpoint: expected at least one address",
-            "13: OP: found \"ADD\", expected \"SET\" or \"DEL\"",
+            "13: DASH_QOS_TABLE:q: OP: found \"ADD\", expected \"SET\" or \"DEL\"",
             "14: DASH_QOS_TABLE:q: bw: given twice",
             "15: DASH_QOS_TABLE:q: found 7, expected an object of fields",
             "16: DASH_ACL_IN_TABLE:eni-1:6: key: found \"eni-1:6\", expected an ENI and a stage from 1 to 5: eni:1",

@@ -13,7 +13,7 @@ use crate::objects::{
     EniMode, MeterBits, PortMapRange, PortRange, PrivateLink, RoutingType, ServiceTunnel,
 };
 use crate::reason::Reason;
-use crate::tables::{FoundMapping, RouteEntry, RouteKind, RoutingEntry, epochs};
+use crate::tables::{FoundMapping, PortMapTable, RouteEntry, RouteKind, RoutingEntry, epochs};
 
 /// Where a packet is sent, before answers are thought of.
 struct Target {
@@ -340,7 +340,7 @@ impl Planner<'_> {
             let map = self.policies.tables.port_map(number);
             let map = map.ok_or(Reason::PortMapMiss)?;
             let port = headers.ports.map(|[_, destination]| destination);
-            self.note_port_map(port, port.and_then(|port| map.lookup(port)));
+            self.note_port_map(map, port);
             match port.and_then(|port| Some((port, map.lookup(port)?))) {
                 Some((
                     port,
@@ -372,13 +372,14 @@ impl Planner<'_> {
         })
     }
 
-    /// `range` is that of the port, with its first one.
-    fn note_port_map(&self, port: Option<u16>, range: Option<(u16, PortMapRange)>) {
+    fn note_port_map(&self, map: &PortMapTable, port: Option<u16>) {
         self.policies.note(|| {
+            let id = map.id();
             let entry = port.map_or_else(
-                || "no destination port".to_owned(),
-                |port| format!("destination port {port}"),
+                || format!("{id}: no destination port"),
+                |port| format!("{id}: destination port {port}"),
             );
+            let range = port.and_then(|port| map.lookup(port));
             let keeps = "the mapping's endpoint";
             let action = match range {
                 None if self.policies.settings.port_map_must_match => "no range: dropped".into(),

@@ -110,6 +110,7 @@ impl RoutingEntry {
 /// A port map that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortMapTable {
+    id: PortMapId,
     /// In order; they do not overlap.
     ranges: Box<[(PortRange, PortMapRange)]>,
 }
@@ -124,8 +125,15 @@ impl PortMapTable {
         source.port_map_ranges(map, &mut |ports, range| ranges.push((ports, *range)));
         ranges.sort_by_key(|(ports, _)| *ports);
         Some(Self {
+            id: map.clone(),
             ranges: ranges.into(),
         })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn id(&self) -> &PortMapId {
+        &self.id
     }
 
     /// The range of a destination port, and its first port.
@@ -158,6 +166,7 @@ mod tests {
         };
         let range = |min, max| Range::new(min, max).unwrap();
         let map = PortMapTable {
+            id: "map".into(),
             ranges: [
                 (range(0, 9), service(100)),
                 (range(10, 10), PortMapRange::SkipMapping),

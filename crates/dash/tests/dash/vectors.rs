@@ -448,11 +448,12 @@ const WITHOUT_EFFECT: &[&str] = &[
 ];
 
 /// Rules that a vector has beside those that its packets need: what is refused there would be without them.
-const BESIDE: [&str; 6] = [
+const BESIDE: [&str; 7] = [
     "DASH_ACL_RULE_TABLE:open6:1",
     "DASH_ROUTE_RULE_TABLE:eni1:1001:100.0.0.0/24",
     "DASH_ROUTE_RULE_TABLE:eni1:1001:2001:db8:ca::6400:0/120",
     "DASH_ROUTE_RULE_TABLE:eni1:911:0.0.0.0/0",
+    "DASH_ROUTE_RULE_TABLE:eni1:911:::/0",
     "DASH_ROUTE_RULE_TABLE:eni1:1003:0.0.0.0/0",
     "DASH_ROUTE_RULE_TABLE:eni1:1003:::/0",
 ];

@@ -441,7 +441,9 @@ fn check(files: &Files) -> Result<(), ConfigError> {
         .collect();
     let more = all.len() - lines.len() + files.more_problems;
     if more > 0 {
-        lines.push(format!("{more} mistakes more: twinpath dash check tells all"));
+        lines.push(format!(
+            "{more} mistakes more: twinpath dash check tells all"
+        ));
     }
     Err(ConfigError::Problems(lines))
 }

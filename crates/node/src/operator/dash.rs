@@ -5,7 +5,7 @@ use super::{Control, told};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
-use twinpath_control::look::{DashFlowView, DashQuery, Part};
+use twinpath_control::look::{DashActionView, DashFlowView, DashQuery, DashTunnelView, Part};
 use twinpath_control::operator::Applied;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
@@ -14,6 +14,7 @@ use twinpath_core::wire::{Address, Endpoint};
 use twinpath_dash::flows::{EntryKey, State};
 use twinpath_dash::headers::Direction;
 use twinpath_dash::objects::Key;
+use twinpath_dash::pipeline::{Action, tunnel_names};
 use twinpath_dash::{Dpu, Files, FlowView};
 use twinpath_nf::dash::Config;
 
@@ -204,7 +205,7 @@ fn wanted(dpu: &Dpu, flow: &FlowView, query: &DashQuery, now: Instant) -> Option
 fn view(flow: &FlowView, eni: String, ends: [Endpoint; 2], unused_ns: u64) -> DashFlowView {
     let [key, _] = flow.keys;
     let [source, destination] = ends.map(|end| end.to_string());
-    let [action, answers] = flow.actions.map(|action| action.to_string());
+    let [action, answers] = flow.actions.map(|action| action_view(&action));
     DashFlowView {
         eni,
         direction: match key.direction() {
@@ -218,6 +219,29 @@ fn view(flow: &FlowView, eni: String, ends: [Endpoint; 2], unused_ns: u64) -> Da
         action,
         answers,
         unused_ns,
+    }
+}
+
+fn action_view(action: &Action) -> DashActionView {
+    let (text, [source, destination]) = (
+        action.to_string(),
+        action.addresses.map_or([None; 2], |ends| ends.map(Some)),
+    );
+    let tunnels = action.layers.iter().flatten().map(|layer| DashTunnelView {
+        encapsulation: tunnel_names(layer.encapsulation)[0].into(),
+        key: layer.key,
+        source: layer.source.to_string(),
+        destination: layer.destination.to_string(),
+    });
+    DashActionView {
+        text,
+        source: source.map(|address| address.to_string()),
+        destination: destination.map(|address| address.to_string()),
+        source_port: action.source_port,
+        destination_port: action.destination_port,
+        source_mac: action.source_mac.map(|mac| mac.to_string()),
+        destination_mac: action.destination_mac.map(|mac| mac.to_string()),
+        tunnels: tunnels.collect(),
     }
 }
 

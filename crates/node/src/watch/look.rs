@@ -20,9 +20,10 @@ pub struct PacketLook {
     /// Its headers, outermost first; of a packet in a tunnel (VXLAN at its usual port, NVGRE) also those
     /// inside.
     pub headers: Vec<String>,
-    /// Its IP protocol number, its sender and whom it is for, if it is IP.
+    /// IP protocol number, sender and whom it is for, of each packet that is told: a tunnel's, and those
+    /// inside.
     #[serde(skip)]
-    pub ends: Option<(u8, Endpoint, Endpoint)>,
+    pub ends: Vec<(u8, Endpoint, Endpoint)>,
 }
 
 /// Some bits of a field.
@@ -41,43 +42,57 @@ impl PacketLook {
         for byte in bytes {
             let _ = write!(hex, "{byte:02x}");
         }
-        let layout = dissect(bytes).ok();
-        let is_ip = |layout: &&Layout| layout.network != Network::None;
-        Self {
+        let mut look = Self {
             hex,
             bytes: bytes.len(),
-            headers: layout
-                .as_ref()
-                .map_or(Vec::new(), |layout| headers(bytes, layout)),
-            ends: layout.as_ref().filter(is_ip).map(|layout| {
-                let source = fields::source(bytes, layout);
-                (layout.protocol, source, fields::destination(bytes, layout))
-            }),
+            headers: Vec::new(),
+            ends: Vec::new(),
+        };
+        if let Ok(layout) = dissect(bytes) {
+            look.tell(bytes, &layout);
         }
+        look
+    }
+
+    fn tell(&mut self, mut bytes: &[u8], layout: &Layout) {
+        let mut layout = *layout;
+        for _ in 0..MOST_TUNNELS {
+            let Some((tunnel, inside)) = inside(bytes, &layout) else {
+                break;
+            };
+            self.tell_own(bytes, &layout);
+            self.headers.push(in_words(&tunnel));
+            bytes = &bytes[tunnel.inner()];
+            layout = inside;
+        }
+        self.tell_own(bytes, &layout);
+        let payload = fields::payload(bytes, &layout).len();
+        if layout.network != Network::None {
+            self.headers.push(format!("{payload} bytes of payload"));
+        }
+    }
+
+    /// Headers down to the one that carries something else.
+    fn tell_own(&mut self, bytes: &[u8], layout: &Layout) {
+        let (source, destination) = (fields::source_mac(bytes), fields::destination_mac(bytes));
+        self.headers
+            .push(format!("Ethernet {source} > {destination}"));
+        if layout.network == Network::None {
+            self.headers.push("no IP".into());
+            return;
+        }
+        self.headers.push(network(bytes, layout));
+        self.headers.extend(transport(bytes, layout));
+        let (source, destination) = (
+            fields::source(bytes, layout),
+            fields::destination(bytes, layout),
+        );
+        self.ends.push((layout.protocol, source, destination));
     }
 }
 
 /// Tunnels in tunnels that are told.
 const MOST_TUNNELS: usize = 4;
-
-fn headers(mut bytes: &[u8], layout: &Layout) -> Vec<String> {
-    let (mut headers, mut layout) = (Vec::new(), *layout);
-    for _ in 0..MOST_TUNNELS {
-        let Some((tunnel, inside)) = inside(bytes, &layout) else {
-            break;
-        };
-        own_headers(bytes, &layout, &mut headers);
-        headers.push(in_words(&tunnel));
-        bytes = &bytes[tunnel.inner()];
-        layout = inside;
-    }
-    own_headers(bytes, &layout, &mut headers);
-    let payload = fields::payload(bytes, &layout).len();
-    if layout.network != Network::None {
-        headers.push(format!("{payload} bytes of payload"));
-    }
-    headers
-}
 
 /// The tunnel that a packet is, if what it carries can be read.
 fn inside(bytes: &[u8], layout: &Layout) -> Option<(Tunnel, Layout)> {
@@ -92,17 +107,6 @@ fn in_words(tunnel: &Tunnel) -> String {
         Encapsulation::Vxlan => format!("VXLAN VNI {key}"),
         Encapsulation::Nvgre => format!("NVGRE VSID {key}"),
     }
-}
-
-fn own_headers(bytes: &[u8], layout: &Layout, headers: &mut Vec<String>) {
-    let (source, destination) = (fields::source_mac(bytes), fields::destination_mac(bytes));
-    headers.push(format!("Ethernet {source} > {destination}"));
-    if layout.network == Network::None {
-        headers.push("no IP".into());
-        return;
-    }
-    headers.push(network(bytes, layout));
-    headers.extend(transport(bytes, layout));
 }
 
 fn network(bytes: &[u8], layout: &Layout) -> String {
@@ -239,7 +243,10 @@ mod tests {
             frame.splice(0..0, vec![0; outer.header_bytes()]);
             outer.emit(&Varying::default(), &mut frame).expect("sound");
         }
-        let headers = PacketLook::of(&frame).headers;
+        let look = PacketLook::of(&frame);
+        assert_eq!(look.ends.len(), 3, "{look:?}");
+        assert_eq!(look.ends[2], (17, from, to));
+        let headers = look.headers;
         let kinds = headers.iter().map(|header| header.split(' ').next());
         let kinds: Vec<_> = kinds.flatten().collect();
         let expected = [

@@ -56,7 +56,7 @@ pub struct Arguments {
     /// List all packets of this capture that are dropped
     #[arg(long, value_name = "CAPTURE")]
     dropped: Option<PathBuf>,
-    /// Only those of such a flow, in either direction: a protocol and two ends, as
+    /// Only those of such a flow, in either direction, a tunnel's or one inside: a protocol and two ends, as
     /// "tcp 10.0.0.1:* 192.0.2.1:80"
     #[arg(long, requires = "dropped", conflicts_with_all = ["hex", "input"])]
     flow: Option<FlowFilter>,

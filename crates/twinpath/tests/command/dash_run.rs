@@ -351,6 +351,21 @@ fn a_running_dpu_is_looked_at_and_changed() {
     assert!(said.err.contains(hint), "{said:?}");
     let some = ["dash", "flows", "--flow", "any 10.0.0.0/8 *", "--most", "5"];
     running.ask_until(&some, |said| said.code == Some(0));
+    // Programs get what is done to packets part by part.
+    let some = values(&[
+        "dash",
+        "flows",
+        "--flow",
+        "any 10.0.0.0/8 *",
+        "--most",
+        "50",
+    ]);
+    let tunnels = some
+        .iter()
+        .flat_map(|flow| flow["action"]["tunnels"].as_array());
+    let mut tunnels = tunnels.flatten();
+    let is_told = |tunnel: &Value| tunnel["encapsulation"] == "VXLAN" && tunnel["key"].is_u64();
+    assert!(tunnels.any(is_told), "{some:?}");
     // Of UDP it is known that it is there.
     let udp = values(&["dash", "flows", "--flow", "udp * *", "--most", "5"]);
     assert!(udp.iter().all(|flow| flow["state"] == "open"), "{udp:?}");
@@ -396,7 +411,10 @@ fn a_running_dpu_is_looked_at_and_changed() {
     // All mistakes, not the first alone.
     let said = running.ask(&["dash", "apply", "wrong.json"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    for mistake in ["wrong.json:2: DASH_VNET_TABLE:v: ", "wrong.json:3: DASH_NET_TABLE:w: "] {
+    for mistake in [
+        "wrong.json:2: DASH_VNET_TABLE:v: ",
+        "wrong.json:3: DASH_NET_TABLE:w: ",
+    ] {
         assert!(said.err.contains(mistake), "{said:?}");
     }
     // What has to wait is told.
@@ -660,6 +678,7 @@ fn a_dpu_is_explained() {
     let folder = Folder::with("dpu.toml", &example(""));
     let said = folder.succeed(&["explain", "dpu.toml"]);
     for told in [
+        "it is a DPU, with room for 100,000 flows",
         "A DPU of 6 ENIs",
         "0 waiting",
         "kept as flows",

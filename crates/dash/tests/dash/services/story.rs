@@ -129,15 +129,15 @@ fn a_port_map_is_told_by_its_range() {
     for (port, wanted) in [
         (
             8001,
-            "port map: destination port 8001: range from 8001: to 60.60.60.1, ports from 42001",
+            "port map: portmap_1: destination port 8001: range from 8001: to 60.60.60.1, ports from 42001",
         ),
         (
             9100,
-            "port map: destination port 9100: range from 9100: the mapping's endpoint",
+            "port map: portmap_1: destination port 9100: range from 9100: the mapping's endpoint",
         ),
         (
             9101,
-            "port map: destination port 9101: no range: the mapping's endpoint",
+            "port map: portmap_1: destination port 9101: no range: the mapping's endpoint",
         ),
     ] {
         let packet = tcp((VM_CA, 12_345), (PE_CA, port), flags::SYN);

@@ -32,7 +32,9 @@ pub struct Asked {
 /// Shows the flows of a running DPU
 ///
 /// A line for each: whose it is, which way its opener goes, both ends, how far a TCP connection has come,
-/// what is done to packets either way, and how long none has come. The data plane is asked for a part at
+/// what is done to packets either way, and how long none has come. A TCP connection is "opened" once its
+/// opener's segments were seen, "answered" once both ends' were, "ended" after a reset or the last
+/// segments of both; any other flow is "open". The data plane is asked for a part at
 /// a time, between two bursts. Exit code 1 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
@@ -180,7 +182,8 @@ fn flow_line(flow: &DashFlowView) -> String {
     };
     let unused = units::duration(*unused_ns);
     format!(
-        "{eni} {direction} {protocol} {source} -> {destination} {state}  unused for {unused}\n    there: {action}\n    back:  {answers}"
+        "{eni} {direction} {protocol} {source} -> {destination} {state}  unused for {unused}\n    there: {}\n    back:  {}",
+        action.text, answers.text
     )
 }
 

@@ -36,9 +36,10 @@ pub fn execute(
     Ok(Outcome::Good)
 }
 
+/// A packet in a tunnel is of the flow outside and of that inside.
 fn is_of(dropped: &Dropped, flow: &FlowFilter) -> bool {
-    let ends = dropped.packet.ends;
-    ends.is_some_and(|(protocol, source, destination)| flow.includes(protocol, source, destination))
+    let mut ends = dropped.packet.ends.iter();
+    ends.any(|(protocol, source, destination)| flow.includes(*protocol, *source, *destination))
 }
 
 fn told(dropped: &[Dropped], packets: u64) -> String {
