@@ -411,7 +411,7 @@ fn dpu_view(function: &str, flow: DashFlowView, path: FlowPath) -> FlowView {
         ends: vec![source, destination],
         state: vec![(
             function.to_owned(),
-            format!("{}: {action}", state.join(" ")),
+            format!("{}: {}", state.join(" "), action.text),
         )],
         path: Some(path),
         packets: None,
