@@ -10,16 +10,11 @@
 //! range, however many rules there are. In front of each set stands a bit for each of its words that
 //! is not zero, so that few words are looked at (Baboescu and Varghese, SIGCOMM 2001).
 
-use std::collections::HashMap;
+use builder::{Builder, End};
 
-use twinpath_classify::Prefix;
-use twinpath_core::wire::Address;
-
-use super::ranges::{Number, Ranges};
+use super::ranges::Ranges;
 use crate::headers::Headers;
-use crate::objects::{
-    AclAction, AclGroupId, AclRule, AclRuleId, IpVersion, PortRange, PrefixList, TagName,
-};
+use crate::objects::{AclAction, AclGroupId, AclRule, AclRuleId, IpVersion, PrefixList, TagName};
 use crate::source::ObjectSource;
 
 /// What the rule that matches says.
@@ -106,22 +101,14 @@ impl AclTable {
         tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
     ) -> Self {
         let mut sets = Builder::new(rules.len());
-        let source = |rule: &AclRule| prefixes(&rule.src_addr, &rule.src_tag, tag);
-        let destination = |rule: &AclRule| prefixes(&rule.dst_addr, &rule.dst_tag, tag);
         let sides = match version {
-            IpVersion::V4 => Sides::V4([
-                sets.field(rules, |rule| v4_ranges(&source(rule)?)),
-                sets.field(rules, |rule| v4_ranges(&destination(rule)?)),
-            ]),
-            IpVersion::V6 => Sides::V6([
-                sets.field(rules, |rule| v6_ranges(&source(rule)?)),
-                sets.field(rules, |rule| v6_ranges(&destination(rule)?)),
-            ]),
+            IpVersion::V4 => Sides::V4(End::BOTH.map(|end| sets.v4(rules, end, tag))),
+            IpVersion::V6 => Sides::V6(End::BOTH.map(|end| sets.v6(rules, end, tag))),
         };
         Self {
             id,
-            source_ports: sets.field(rules, |rule| ports(&rule.src_port)),
-            destination_ports: sets.field(rules, |rule| ports(&rule.dst_port)),
+            source_ports: sets.ports(rules, |rule| &rule.src_port),
+            destination_ports: sets.ports(rules, |rule| &rule.dst_port),
             protocols: sets.protocols(rules),
             rules: (0..)
                 .zip(rules)
@@ -129,7 +116,7 @@ impl AclTable {
                 .collect(),
             names: rules.iter().map(|(name, _)| name.clone()).collect(),
             sides,
-            sets: sets.sets,
+            sets: sets.finish(),
         }
     }
 
@@ -257,164 +244,6 @@ const fn found(place: u32, rule: &AclRule) -> AclMatch {
     }
 }
 
-/// All prefixes of one end of a rule; `None` if it says nothing of it. A tag that is not there has
-/// none.
-fn prefixes<'a>(
-    addresses: &PrefixList,
-    tags: &[TagName],
-    tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
-) -> Option<Vec<Prefix>> {
-    if addresses.is_empty() && tags.is_empty() {
-        return None;
-    }
-    let tagged = tags.iter().filter_map(tag).flat_map(PrefixList::iter);
-    Some(addresses.iter().chain(tagged).collect())
-}
-
-fn v4_ranges(prefixes: &[Prefix]) -> Option<Vec<(u32, u32)>> {
-    let of_version = prefixes
-        .iter()
-        .filter(|prefix| prefix.versions().includes(true));
-    Some(
-        of_version
-            .map(|prefix| (prefix.network().0 as u32, last(prefix, true).0 as u32))
-            .collect(),
-    )
-}
-
-fn v6_ranges(prefixes: &[Prefix]) -> Option<Vec<(u128, u128)>> {
-    let of_version = prefixes
-        .iter()
-        .filter(|prefix| prefix.versions().includes(false));
-    Some(
-        of_version
-            .map(|prefix| (prefix.network().0, last(prefix, false).0))
-            .collect(),
-    )
-}
-
-/// The last address of a prefix in one version: "any" is of both.
-fn last(prefix: &Prefix, v4: bool) -> Address {
-    match (v4, prefix.length()) {
-        (true, 0) => Address::from_v4([255; 4]),
-        (false, 0) => Address(u128::MAX),
-        _ => prefix.last(),
-    }
-}
-
-fn ports(ranges: &[PortRange]) -> Option<Vec<(u16, u16)>> {
-    let ends = ranges.iter().map(|range| (range.first(), range.last()));
-    (!ranges.is_empty()).then(|| ends.collect())
-}
-
-/// Gives sets numbers; the same sets have the same.
-struct Builder {
-    sets: Sets,
-    numbers: HashMap<Box<[u64]>, u32>,
-    rules: usize,
-}
-
-/// The rules that hold at a point of the sweep: bits, and by how many ranges of each rule.
-struct Open<'a> {
-    bits: Box<[u64]>,
-    counts: Vec<u32>,
-    rule_of: &'a [u32],
-    builder: &'a mut Builder,
-}
-
-impl Builder {
-    fn new(rules: usize) -> Self {
-        Self {
-            sets: Sets {
-                words: Vec::new(),
-                heads: rules.div_ceil(64 * 64),
-                words_each: rules.div_ceil(64),
-            },
-            numbers: HashMap::new(),
-            rules,
-        }
-    }
-
-    fn number(&mut self, set: &[u64]) -> u32 {
-        if let Some(&number) = self.numbers.get(set) {
-            return number;
-        }
-        let number = self.numbers.len() as u32;
-        self.sets.push(set);
-        self.numbers.insert(set.into(), number);
-        number
-    }
-
-    /// Cuts a field's space: `ranges` are those of a rule's list, `None` if it has none and so
-    /// matches everywhere.
-    fn field<N: Number>(
-        &mut self,
-        rules: &[(AclRuleId, AclRule)],
-        ranges: impl Fn(&AclRule) -> Option<Vec<(N, N)>>,
-    ) -> Field<N> {
-        let mut bits = vec![0; self.sets.words_each].into_boxed_slice();
-        let (mut ends, mut rule_of) = (Vec::new(), Vec::new());
-        for (place, (_, rule)) in rules.iter().enumerate() {
-            match ranges(rule) {
-                None => set(&mut bits, place as u32, true),
-                Some(listed) => {
-                    rule_of.extend(listed.iter().map(|_| place as u32));
-                    ends.extend(listed);
-                }
-            }
-        }
-        let absent = self.number(&bits);
-        let mut open = Open {
-            bits,
-            counts: vec![0; self.rules],
-            rule_of: &rule_of,
-            builder: self,
-        };
-        let ranges = Ranges::sweep(&ends, &mut open, Open::begin, Open::end, Open::number);
-        Field { ranges, absent }
-    }
-
-    fn protocols(&mut self, rules: &[(AclRuleId, AclRule)]) -> Box<[u32]> {
-        let of = |protocol: u8| {
-            let mut bits = vec![0; rules.len().div_ceil(64)];
-            for (place, (_, rule)) in rules.iter().enumerate() {
-                let matches = rule.protocols.is_empty() || rule.protocols.contains(&protocol);
-                set(&mut bits, place as u32, matches);
-            }
-            bits
-        };
-        (0..=u8::MAX)
-            .map(|protocol| self.number(&of(protocol)))
-            .collect()
-    }
-}
-
-impl Open<'_> {
-    fn begin(&mut self, range: u32) {
-        let rule = self.rule_of[range as usize];
-        self.counts[rule as usize] += 1;
-        set(&mut self.bits, rule, true);
-    }
-
-    fn end(&mut self, range: u32) {
-        let rule = self.rule_of[range as usize];
-        self.counts[rule as usize] -= 1;
-        if self.counts[rule as usize] == 0 {
-            set(&mut self.bits, rule, false);
-        }
-    }
-
-    fn number(&mut self) -> u32 {
-        self.builder.number(&self.bits)
-    }
-}
-
-fn set(bits: &mut [u64], place: u32, value: bool) {
-    if let Some(word) = bits.get_mut(place as usize / 64) {
-        let bit = 1 << (place % 64);
-        *word = if value { *word | bit } else { *word & !bit };
-    }
-}
-
+mod builder;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,11 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
-use twinpath_core::wire::protocol;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::{Address, protocol};
 
 use super::*;
-use crate::objects::Range;
+use crate::objects::{PortRange, Range};
 
 /// What a rule means, read off its fields.
 fn matches(rule: &AclRule, headers: &Headers, tags: &HashMap<TagName, PrefixList>) -> bool {
