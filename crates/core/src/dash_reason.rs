@@ -139,6 +139,16 @@ impl DashReason {
     pub const fn is_loss(self) -> bool {
         matches!(self, Self::FlowTableFull | Self::NoRoom | Self::NatPorts)
     }
+
+    /// Whether no entry decided about the packet, but how much there is room for, or may be used.
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
+        let is_own = matches!(
+            self,
+            Self::FlowLimit | Self::ConnectionRate | Self::Bandwidth
+        );
+        is_own || self.is_loss()
+    }
 }
 
 #[cfg(test)]

@@ -89,8 +89,8 @@ pub struct Applied {
     /// The objects that came into force, are others now, or are in force no more; one may be there
     /// more than once.
     pub changed: Vec<Key>,
-    /// Deletions of what was not there.
-    pub absent: usize,
+    /// What was to be deleted, and was not there.
+    pub absent: Vec<Key>,
     /// Objects that were dropped, because as many wait as may.
     pub dropped: usize,
 }
@@ -124,7 +124,7 @@ pub struct Store {
     without_room: SharedMap<Key, ()>,
     macs: HashMap<MacAddress, EniId>,
     limits: Limits,
-    absent: usize,
+    absent: Vec<Key>,
     dropped: usize,
 }
 
@@ -247,7 +247,9 @@ impl Store {
     fn delete(&mut self, key: Key, origin: Origin) {
         let waited = self.stop_waiting(&key).is_some();
         if !self.configuration.contains(&key) {
-            self.absent += usize::from(!waited);
+            if !waited {
+                self.absent.push(key);
+            }
             return;
         }
         let mut work = Vec::new();

@@ -1,6 +1,7 @@
 //! Configurations that are right in each object, and in which packets will not go where somebody wants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use twinpath_core::wire::Address;
@@ -25,6 +26,27 @@ pub struct Warning {
 impl Warning {
     /// How many objects are named.
     pub const NAMED: usize = 2;
+}
+
+/// In a line, with the objects that are named.
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, key) in self.examples.iter().enumerate() {
+            let before = if number > 0 { ", " } else { "" };
+            write!(f, "{before}{key}")?;
+        }
+        match self.objects.saturating_sub(self.examples.len()) {
+            0 => {}
+            more => write!(f, " and {more} more")?,
+        }
+        if !self.examples.is_empty() {
+            f.write_str(": ")?;
+        }
+        if let Some(field) = self.field {
+            write!(f, "{field}: ")?;
+        }
+        f.write_str(&self.message)
+    }
 }
 
 /// Warnings, those that say the same in one.
@@ -83,6 +105,7 @@ impl Configuration {
             self.trust_warning(id, table, &mut warnings);
         }
         self.list_warnings(&mut warnings);
+        self.routing_type_warnings(&mut warnings);
         self.route_warnings(&mut warnings);
         self.mapping_warnings(&mut warnings);
         warnings.told
@@ -114,6 +137,17 @@ impl Configuration {
         if needs_vni && self.appliance().is_some_and(|one| one.vm_vni.is_none()) {
             let message = "missing, so that no packet is outbound: what machines send counts as inbound, and is dropped";
             warnings.tell(appliance.clone(), "vm_vni", message);
+        }
+    }
+
+    /// Private endpoints are of IPv6, whatever the routing type says.
+    fn routing_type_warnings(&self, warnings: &mut Warnings) {
+        let kind = RoutingType::PrivateLink;
+        let actions = self.routing_types.get(&kind);
+        if actions.is_some_and(|actions| !actions.has(ActionType::FourToSix)) {
+            let message =
+                "without 4_to_6: packets get the IPv6 addresses of their mappings all the same";
+            warnings.tell(Key::RoutingType(kind), "items", message);
         }
     }
 
@@ -584,6 +618,14 @@ mod tests {
         let nobody = eni(r#""admin_state": "disabled", "underlay_ip": "20.0.0.1""#);
         let told = warnings(&[GOOD, appliance, &nobody]);
         assert!(!told.iter().any(|one| one.contains("vm_vni")), "{told:?}");
+    }
+
+    #[test]
+    fn private_link_without_its_translation_is_told() {
+        let kind = r#"{"DASH_ROUTING_TYPE_TABLE:privatelink": {"items": [
+            {"action_name": "2", "action_type": "staticencap", "encap_type": "nvgre", "vni": 100}]}}"#;
+        let told = "1 DASH_ROUTING_TYPE_TABLE:privatelink: items: without 4_to_6: packets get the IPv6 addresses of their mappings all the same";
+        assert_eq!(warnings(&[GOOD, kind]), [told]);
     }
 
     #[test]

@@ -20,6 +20,12 @@ use crate::reason::Reason;
 use crate::settings::Stray;
 use crate::tables::{EniEntry, epochs};
 
+/// How long a sweep over the whole table of flows takes, in nanoseconds.
+const SWEEP_NS: u64 = 5_000_000_000;
+
+/// Most places of it that are looked at in one go.
+const AGED_AT_ONCE: usize = 64;
+
 /// A flow, as reports show it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FlowView {
@@ -88,6 +94,17 @@ impl Dpu {
                 last_seen: later(entry.last_seen, peer.last_seen),
             })
         })
+    }
+
+    /// Lets time pass: looks at as many places of the table of flows as are due, and ends flows that
+    /// time has ended. All places are due once in [`SWEEP_NS`], and no more than [`AGED_AT_ONCE`] at once.
+    pub fn tick(&mut self, now: Instant) {
+        let elapsed = now.0.saturating_sub(self.swept_until.0);
+        let due = u128::from(elapsed) * self.flows.places() as u128 / u128::from(SWEEP_NS);
+        if due > 0 {
+            self.swept_until = now;
+            self.age(due.min(AGED_AT_ONCE as u128) as usize, now);
+        }
     }
 
     /// Looks at the next `count` places of the table of flows, and ends those that time has ended.
@@ -462,11 +479,11 @@ impl Dpu {
             return Err(reason.into());
         }
         if !is_stray {
-            self.has_room(number, now)?;
             self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
+        // What policies refuse is told so, whatever limits say of a flow that it would not get.
         let mut decision = self.judged(arrival)?;
         if is_stray {
             // There is no flow that a port could be given to.
@@ -479,6 +496,7 @@ impl Dpu {
                 bucket: meters.number(decision.meter_class),
             });
         }
+        self.has_room(number, now)?;
         self.choose_port(key, &mut decision, mode, now)?;
         self.may_open(number, now)?;
         let state = State::default().after(tcp_flags, true);

@@ -92,6 +92,8 @@ pub struct Dpu {
     /// What is drawn for packets behind NAT gateways.
     identifications: Identifications,
     aged: Vec<EntryNumber>,
+    /// When the table of flows was last swept.
+    swept_until: Instant,
     /// What the sender of the packet in hand is told.
     error: Option<Vec<u8>>,
     /// Packets that come next.
@@ -153,6 +155,7 @@ impl Dpu {
             drops: Drops::default(),
             identifications: identifications(&settings, seed),
             aged: Vec::new(),
+            swept_until: Instant::ZERO,
             error: None,
             burst: Burst::default(),
             settings,

@@ -161,8 +161,7 @@ impl Planner<'_> {
                 }
                 Some(RouteKind::ServiceTunnel(_)) => "service tunnel".to_owned(),
             };
-            let (group, alike) = (routes.group(), routes.alike(destination));
-            let entry = format!("group {group}, route to {destination}, as for {alike}");
+            let entry = self.policies.tables.route_in_words(routes, destination);
             Note::new("outbound routing", entry, action)
         });
         let route = route.ok_or(Reason::RouteMiss)?;

@@ -126,7 +126,7 @@ impl Policies<'_> {
         };
         self.note(|| {
             let by = match bits.or & bits.and {
-                0 => format!("the ENI's policy for {far_end}"),
+                0 => self.tables.meter_rule_in_words(self.eni, far_end),
                 _ => "routes and mappings".to_owned(),
             };
             Note::new("metering", by, format!("class {class}"))

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::eni::EniEntry;
-use super::mappings::MappingTable;
 use super::numbers::{Numbers, Used};
+use super::shared_mappings::SharedMappings;
 use crate::objects::{PortMapId, TunnelName, VnetName, Vni};
 
 /// What has changed of small tables that packets of several ENIs may meet.
@@ -31,7 +31,7 @@ pub(super) struct Meeting {
 impl Meeting {
     /// A name without a number nothing refers to. Whose packets meet mappings with a tunnel or a port map
     /// nobody knows without looking at all mappings.
-    pub fn of(common: &Common, numbers: &Numbers, mappings: &MappingTable) -> Self {
+    pub fn of(common: &Common, numbers: &Numbers, mappings: &SharedMappings) -> Self {
         let tunnels = common
             .tunnels
             .iter()

@@ -26,6 +26,8 @@ mod ranges;
 mod routes;
 mod routing;
 mod services;
+mod shared_mappings;
+mod told;
 mod update;
 
 pub use acl::{AclMatch, AclTable};
@@ -37,6 +39,7 @@ pub use meters::{MeterRanges, MeterTable};
 pub use routes::{RouteEntry, RouteKind, RouteTable};
 pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};
 pub use services::Spread;
+pub use shared_mappings::SharedMappings;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -127,7 +130,7 @@ pub struct Tables {
     /// With which choices for flows are drawn.
     spread: HashKey,
     routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
-    mappings: Arc<MappingTable>,
+    mappings: SharedMappings,
     mapping_epochs: MappingEpochs,
     route_groups: HashMap<RouteGroupId, Arc<RouteTable>>,
     acl_groups: HashMap<AclGroupId, Arc<AclTable>>,
@@ -142,6 +145,7 @@ pub struct Tables {
     vnis: HashSet<u32>,
     refused_mappings: u64,
     refused_enis: u64,
+    told_from: Option<told::ToldFrom>,
 }
 
 /// What parts of the tables take.
@@ -275,7 +279,7 @@ impl Tables {
 
     /// Mappings.
     #[must_use]
-    pub fn mappings(&self) -> &MappingTable {
+    pub fn mappings(&self) -> &SharedMappings {
         &self.mappings
     }
 
@@ -327,7 +331,7 @@ impl Tables {
         let meters = self.meter_policies.values();
         let cost = |number, bytes| Cost { number, bytes };
         MemoryUse {
-            mappings: cost(self.mappings.len(), self.mappings.memory_bytes()),
+            mappings: self.mappings.cost(),
             routes: routes
                 .map(|table| cost(table.len(), table.memory_bytes()))
                 .sum(),

@@ -13,7 +13,6 @@ use super::eni::{EniEntry, Limits, NatBlock};
 use super::epochs::MappingEpochs;
 use super::inbound::InboundTable;
 use super::macs::MacTable;
-use super::mappings::MappingTable;
 use super::meeting::{Common, Meeting};
 use super::meters::MeterTable;
 use super::numbers::{Numbers, Used};
@@ -21,6 +20,7 @@ use super::ranges::Ranges;
 use super::routes::RouteTable;
 use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
 use super::services::Services;
+use super::shared_mappings::SharedMappings;
 use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
@@ -147,7 +147,7 @@ impl Tables {
             services: Services::default(),
             spread: HashKey::new(seed_for(seed, "dash choices")),
             routing_types: [None; RoutingEntry::KINDS.len()],
-            mappings: Arc::new(MappingTable::new(seed_for(seed, "dash mappings"))),
+            mappings: SharedMappings::new(seed_for(seed, "dash mappings")),
             mapping_epochs: MappingEpochs::new(seed),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
@@ -161,6 +161,7 @@ impl Tables {
             vnis: HashSet::new(),
             refused_mappings: 0,
             refused_enis: 0,
+            told_from: None,
         }
     }
 
@@ -171,6 +172,7 @@ impl Tables {
         source: &dyn ObjectSource,
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
+        self.told_from = None;
         let mut stale = Stale::default();
         for key in changed {
             stale.note(key, source, &mut self.pa_validation);
@@ -226,11 +228,11 @@ impl Tables {
         let had = self.has_sources(vnet, underlays);
         match new {
             Some(mapping) => {
-                let mappings = Arc::make_mut(&mut self.mappings);
-                let is_in = mappings.set(vnet, key.address, &mapping, &mut self.numbers);
+                let numbers = &mut self.numbers;
+                let is_in = self.mappings.set(vnet, key.address, &mapping, numbers);
                 self.refused_mappings += u64::from(!is_in);
             }
-            None => _ = Arc::make_mut(&mut self.mappings).remove(vnet, key.address),
+            None => self.mappings.remove(vnet, key.address),
         }
         let has = self.has_sources(vnet, underlays);
         let epochs = &mut self.mapping_epochs;

@@ -6,6 +6,7 @@ use crate::shard::Shard;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -175,15 +176,9 @@ pub enum ConfigError {
     /// A folder without files.
     #[error("{}: expected a file, or a folder with files whose names end with .json; there is none in it", .0.display())]
     NoFile(PathBuf),
-    /// What a file says: file, line, object, field, and what is wrong.
-    #[error("{0}")]
-    Problem(String),
-    /// What files say, a line for each mistake.
+    /// What files say: a line for each mistake, with its file, line, object and field.
     #[error("{}", .0.join("\n"))]
     Problems(Vec<String>),
-    /// More of the same.
-    #[error("{0} mistakes more in these files")]
-    More(usize),
 }
 
 impl Written {
@@ -264,13 +259,15 @@ impl Config {
             }
         }
         let name_of = |file: u32| named_by.get(file as usize).copied().unwrap_or_default();
-        let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
-        for (file, problem) in files.problems.iter().filter(wrong) {
-            let problem = ConfigError::Problem(problem_in(&files, *file, problem));
-            mistakes.push(at_file(name_of(*file), problem));
+        // What one text names is told together: it has one place in the table.
+        let mut problems: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for (file, problem) in wrong(&files) {
+            let told = problems.entry(name_of(*file)).or_default();
+            told.push(problem_in(&files, *file, problem));
         }
-        if files.more_problems > 0 && !mistakes.is_empty() {
-            mistakes.push(at_file(0, ConfigError::More(files.more_problems)));
+        for (number, lines) in problems {
+            let lines = bounded(lines, files.more_problems);
+            mistakes.push(at_file(number, ConfigError::Problems(lines)));
         }
         ReadError::all(mistakes)?;
         Ok(Self::of_files(settings, files, name_of))
@@ -347,6 +344,7 @@ impl Config {
             let nothing = twinpath_dash::config::Configuration::default();
             let all = snapshot.configuration.changed_since(&nothing);
             tables.update(&snapshot.configuration, &all);
+            tables.tell_from(Arc::new(snapshot.configuration.clone()));
             Arc::new(tables)
         };
         Arc::clone(self.tables.get_or_init(compile))
@@ -361,7 +359,9 @@ impl Config {
                 return before;
             }
             let mut tables = (*before).clone();
-            tables.update(&self.store.snapshot().configuration, &changed);
+            let snapshot = self.store.snapshot();
+            tables.update(&snapshot.configuration, &changed);
+            tables.tell_from(Arc::new(snapshot.configuration.clone()));
             Arc::new(tables)
         };
         Arc::clone(self.tables.get_or_init(change))
@@ -411,41 +411,59 @@ impl Config {
                 || self.store.snapshot().configuration == other.store.snapshot().configuration)
     }
 
-    /// What waits for something else.
+    /// What waits for something else, what is to go and others refer to, and what is right and will not
+    /// work.
     pub(super) fn warnings(&self) -> Vec<ConfigWarning> {
-        let told = self.waiting.iter().take(MOST_TOLD);
-        let mut warnings: Vec<_> = told
-            .map(|(file, text)| ConfigWarning::new(file_key(*file), text.clone()))
-            .collect();
-        if let Some(more) = self.waiting.len().checked_sub(MOST_TOLD + 1) {
-            let text = format!(
-                "{} objects more wait: twinpath dash check tells all",
-                more + 1
-            );
-            warnings.push(ConfigWarning::new(file_key(0), text));
+        let waiting = self.waiting.iter().cloned();
+        let leaving = self.store.leaving().map(|(key, _)| {
+            let text = format!("{key}: deleted once nothing refers to it");
+            (0, text)
+        });
+        let doubtful = self.doubtful().into_iter().map(|text| (0, text));
+        let mut all: Vec<_> = waiting.chain(leaving).chain(doubtful).collect();
+        let more = all.len().saturating_sub(MOST_TOLD);
+        all.truncate(MOST_TOLD);
+        if more > 0 {
+            let text = format!("{more} warnings more: twinpath dash check tells all");
+            all.push((0, text));
         }
-        warnings
+        let warning = |(file, text)| ConfigWarning::new(file_key(file), text);
+        all.into_iter().map(warning).collect()
+    }
+
+    /// What is right in each object, and will not work together as somebody may want it.
+    pub fn doubtful(&self) -> Vec<String> {
+        let snapshot = self.store.snapshot();
+        let warnings = snapshot.configuration.warnings();
+        warnings.iter().map(ToString::to_string).collect()
     }
 }
 
-/// Tells all that is wrong in files, up to a number.
+/// All that is wrong in files.
+fn wrong(files: &Files) -> impl Iterator<Item = &(u32, Problem)> {
+    let all = files.problems.iter();
+    all.filter(|(_, problem)| !problem.is_remark())
+}
+
 fn check(files: &Files) -> Result<(), ConfigError> {
-    let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
-    let all: Vec<_> = files.problems.iter().filter(wrong).collect();
-    if all.is_empty() {
-        return Ok(());
+    let lines = wrong(files).map(|(file, problem)| problem_in(files, *file, problem));
+    let lines: Vec<_> = lines.collect();
+    match lines.is_empty() {
+        true => Ok(()),
+        false => Err(ConfigError::Problems(bounded(lines, files.more_problems))),
     }
-    let told = all.iter().take(MOST_TOLD);
-    let mut lines: Vec<_> = told
-        .map(|(file, problem)| problem_in(files, *file, problem))
-        .collect();
-    let more = all.len() - lines.len() + files.more_problems;
+}
+
+/// As many lines as are told, and how many mistakes more there are.
+fn bounded(mut lines: Vec<String>, more: usize) -> Vec<String> {
+    let more = more + lines.len().saturating_sub(MOST_TOLD);
+    lines.truncate(MOST_TOLD);
     if more > 0 {
         lines.push(format!(
             "{more} mistakes more: twinpath dash check tells all"
         ));
     }
-    Err(ConfigError::Problems(lines))
+    lines
 }
 
 fn file_key(number: usize) -> Vec<String> {

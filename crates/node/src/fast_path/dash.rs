@@ -26,9 +26,6 @@ const MOST_BEHIND: usize = MOST_HELD / 4;
 /// An answer that has not come by then is given up where packets may be lost: it is asked again.
 const MOST_WAIT: Duration = Duration::from_secs(2);
 
-/// Places of the table of flows that are looked at for flows that are over, each time.
-const AGED_AT_ONCE: usize = 64;
-
 /// A DPU's flows.
 pub struct DashStage {
     dpu: Dpu,
@@ -359,7 +356,7 @@ impl FastPath {
             let Some(stage) = self.dash_at(element) else {
                 continue;
             };
-            stage.dpu.age(AGED_AT_ONCE, clock.packet);
+            stage.dpu.tick(clock.packet);
             while let Some(ticket) = self
                 .dash_at(element)
                 .and_then(|stage| stage.next_lost(clock.link, is_lossless))

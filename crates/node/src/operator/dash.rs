@@ -89,12 +89,23 @@ impl Control {
         let instance = instances.find(|one| one.config.of::<Config>().is_some());
         let instance = instance.ok_or(NO_DASH)?;
         let config = instance.config.of::<Config>().ok_or(NO_DASH)?;
-        let (config, _) = config.with_changes(files).map_err(told)?;
-        let waiting = waiting(&config);
+        let (changed, made) = config.with_changes(files).map_err(told)?;
+        let waiting = waiting(&changed);
+        let absent = made.absent.iter();
+        let absent = absent.map(|key| format!("{key}: deleted, and not there"));
+        let known: HashSet<String> = config.doubtful().into_iter().collect();
+        let doubtful = changed.doubtful().into_iter();
+        let doubtful = doubtful.filter(|text| !known.contains(text));
+        let warnings = bounded(absent.chain(doubtful).collect());
+        let config = changed;
         instance.config = Arc::new(config);
         let plans = self.plans(&old, &new).map_err(told)?;
         let applied = self.make(plans, new, &mut changing)?;
-        Ok(Applied { waiting, ..applied })
+        Ok(Applied {
+            waiting,
+            warnings,
+            ..applied
+        })
     }
 }
 

@@ -134,6 +134,10 @@ impl Inside {
         let by_function = (is_its || !is_loss) && gathered.is_none();
         let function = function.or_else(|| book.only_function(element?));
         let function = function.filter(|_| by_function);
+        let (function, entry) = match limit(reason) {
+            Some(limit) => (Some(limit.function.clone()), Some(limit)),
+            None => (function, entry),
+        };
         Dropped {
             in_front_of: gathered.map_or(Vec::new(), |element| book.functions(element)),
             number: ordinal + 1,
@@ -144,6 +148,18 @@ impl Inside {
             function,
         }
     }
+}
+
+/// A DPU's limit, which is none of the entries that its packets have met.
+fn limit(reason: &str) -> Option<EntryLook> {
+    let DropReason::Dash(why) = DropReason::named(reason)? else {
+        return None;
+    };
+    why.is_limit().then(|| EntryLook {
+        function: twinpath_nf::dash::NAME.into(),
+        text: Some(format!("limit: {}", why.meaning())),
+        ..EntryLook::default()
+    })
 }
 
 impl Decided {

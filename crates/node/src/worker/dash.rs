@@ -10,9 +10,6 @@ use twinpath_dash::messages::{answer_bytes, read_arrival};
 use twinpath_dash::pipeline::Note;
 use twinpath_link::{Header, Message};
 
-/// Places of the table of flows that are looked at for flows that are over, each time.
-const AGED_AT_ONCE: usize = 64;
-
 /// A DPU.
 pub struct SlowDash {
     dpu: Dpu,
@@ -34,7 +31,7 @@ impl SlowDash {
     }
 
     pub(super) fn age(&mut self, now: Instant) {
-        self.dpu.age(AGED_AT_ONCE, now);
+        self.dpu.tick(now);
     }
 }
 

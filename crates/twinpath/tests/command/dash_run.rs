@@ -601,6 +601,32 @@ fn dropped_packets_are_told_with_the_entry_that_decides() {
             .matches("dash_acl_outbound by dash: access list: stage ");
         assert!(drops > 2 && told.count() == drops, "{paths}: {}", said.out);
         assert!(said.out.contains(": deny"), "{paths}: {}", said.out);
+        // A packet is of the flow inside of its tunnel, too.
+        let inner = ["--flow", "any 10.0.0.11 *"];
+        let words = [&["trace", "dpu.toml", "--dropped", "0-in.pcap"][..], &inner].concat();
+        let inner = folder
+            .succeed(&words)
+            .out
+            .matches("dash_acl_outbound by ")
+            .count();
+        assert!(inner > 0 && inner <= drops, "{paths}: {inner} of {drops}");
+    }
+}
+
+/// Where no entry decided, but a limit, that is told in place of the last entry.
+#[test]
+fn packets_beyond_limits_are_told_with_the_limit() {
+    let folder = copied("limits");
+    for paths in ["both", "slow"] {
+        let run = format!("config = [\"0-config.json\"]\n[run]\npaths = \"{paths}\"\n");
+        folder.write("dpu.toml", format!("{SERVICE}{run}").as_bytes());
+        let said = folder.succeed(&["trace", "dpu.toml", "--dropped", "0-in.pcap"]);
+        let drops = said.out.matches("dash_connection_rate ").count();
+        let told = said
+            .out
+            .matches("dash_connection_rate by dash: limit: ")
+            .count();
+        assert!(drops == 6 && told == 6, "{paths}: {}", said.out);
     }
 }
 
@@ -612,7 +638,7 @@ fn each_service_is_traced_stage_by_stage() {
         (
             "vnet",
             &[
-                "outbound routing: group group1, route to 10.2.0.8, as for 10.2.0.0/16: to network Vnet1, mapping of 10.2.0.8",
+                "outbound routing: group group1, route 10.2.0.0/16 for 10.2.0.8: to network Vnet1, mapping of 10.2.0.8",
                 "CA to PA mapping: 10.2.0.8 in network Vnet1: vnet_encap to 100.0.0.8",
                 "routing type: vnet_encap: VXLAN",
                 "VXLAN VNI 1001",
@@ -640,7 +666,7 @@ fn each_service_is_traced_stage_by_stage() {
         (
             "nat_gateway",
             &[
-                "outbound routing: group group1, route to 198.51.100.7, as for 10.3.0.0 to 255.255.255.255: direct",
+                "outbound routing: group group1, route 0.0.0.0/0 for 198.51.100.7: direct",
                 "NAT gateway: source 10.0.0.11: 203.0.113.1, one of ports 4001",
                 "tunnel: edge: VXLAN to 40.40.40.40, VNI 100",
                 "IPv4 203.0.113.1 > 198.51.100.7",
@@ -650,7 +676,7 @@ fn each_service_is_traced_stage_by_stage() {
         (
             "service_tunnel",
             &[
-                "outbound routing: group group1, route to 50.1.2.1, as for 50.0.0.0/8: service tunnel",
+                "outbound routing: group group1, route 50.0.0.0/8 for 50.1.2.1: service tunnel",
                 "service tunnel: source fd00:108:0:d204:0:200::/ffff:ffff:ffff:ffff:ffff:ffff::, destination 2603:10e1:100:2::/",
                 "from fd00:108:0:d204:0:200:a00:b to 2603:10e1:100:2::3201:201",
                 "IPv6 fd00:108:0:d204:0:200:a00:b > 2603:10e1:100:2::3201:201",

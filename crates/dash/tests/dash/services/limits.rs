@@ -26,6 +26,20 @@ fn limits_are_kept_and_neighbours_untouched() {
     bench.send(&from_vm(packet(3))).expect("known flows go on");
 }
 
+/// What policies refuse would get no flow: it is told so, whatever there is room for.
+#[test]
+fn what_policies_refuse_is_no_excess() {
+    let mut bench = Bench::of(limited([0, 0, 1]));
+    let to = |peer| from_vm(udp((VM_CA, 1), (peer, 2)));
+    bench.send(&to("10.2.0.8")).expect("the first");
+    assert_eq!(bench.send(&to("10.2.0.250")), Err(Reason::MappingMiss));
+    let excess = bench.send(&from_vm(udp((VM_CA, 3), ("10.2.0.8", 2))));
+    assert_eq!(excess, Err(Reason::FlowLimit));
+    let drops = &bench.counters().drops;
+    let counted = [Reason::MappingMiss, Reason::FlowLimit].map(|reason| drops.of(reason));
+    assert_eq!(counted, [1, 1]);
+}
+
 #[test]
 fn rates_are_kept() {
     let objects = limited([1000, 100, 0]);

@@ -12,7 +12,8 @@ use twinpath_nf::files::{Disk, Files};
 /// Changes the configuration of a running DPU
 ///
 /// The objects that the files set and delete are put in force together, between two packets; what
-/// refers to something that is not there waits, as everywhere. Flows stay: one whose ENI or mapping was
+/// refers to something that is not there waits, as everywhere, and is told. Exit code 0, whatever waits; what
+/// `twinpath dash check` would warn of since this change is a warning. Flows stay: one whose ENI or mapping was
 /// touched is judged anew with its next packet. If anything is wrong in the files, nothing changes.
 /// `twinpath apply` with the service file goes back to what the files say that it names.
 #[derive(clap::Args)]
@@ -40,7 +41,11 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         files.push((path, text));
     }
     match ask(&arguments.control, &Request::DashApply { files })? {
-        Answer::Applied(applied) => output::print(&told(&applied)).map(|()| Outcome::Good),
+        Answer::Applied(applied) => {
+            output::print(&told(&applied))?;
+            applied.warnings.iter().for_each(output::warning);
+            Ok(Outcome::Good)
+        }
         other => Err(CommandError::unexpected(other)),
     }
 }

@@ -1,6 +1,6 @@
 //! `twinpath dash check`: what is wrong with a configuration, and what it holds.
 
-use super::findings::{Finding, Findings, Origins};
+use super::findings::{Finding, Findings};
 use super::text::FindingsText;
 use crate::error::CommandError;
 use crate::{Outcome, output};
@@ -42,11 +42,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut files = Files::read(&arguments.files)?;
     let changes = std::mem::take(&mut files.changes);
     let mut store = Store::default();
-    let mut origins = Origins::default();
-    let changes = changes.into_iter();
-    let applied = store.apply(changes.inspect(|(change, origin)| origins.note(change, *origin)));
+    let applied = store.apply(changes);
     let memory_bytes = arguments.memory * 1_000_000_000;
-    let findings = Findings::new(&files, &origins, &store, &applied, memory_bytes);
+    let findings = Findings::new(&files, &store, &applied, memory_bytes);
     if arguments.json {
         output::print(&(serde_json::to_string_pretty(&findings)? + "\n"))?;
     } else {

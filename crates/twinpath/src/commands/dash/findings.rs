@@ -2,12 +2,13 @@
 
 use super::causes::Causes;
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use twinpath_dash::config::{
     Applied, Configuration, EniTable, Origin, Stages, Store, Waiting, Warning,
 };
 use twinpath_dash::json::Problem;
-use twinpath_dash::objects::{AclGroupId, AdminState, Change, EniId, Key, Object, Table};
+use twinpath_dash::objects::{AclGroupId, AdminState, EniId, Key, Table};
 use twinpath_dash::{Cost, Dpu, Files, Settings};
 
 /// How many objects are named that refer to one that is deleted.
@@ -68,8 +69,10 @@ pub(super) struct LeavingObject {
     pub file: String,
     pub line: u32,
     pub object: String,
-    /// Some of the objects that refer to it.
+    /// The first of the objects that refer to it.
     pub referred_to_by: Vec<String>,
+    /// Whether there are more.
+    pub and_more: bool,
 }
 
 #[derive(Serialize)]
@@ -123,13 +126,7 @@ pub(super) struct NamedCost {
 }
 
 impl Findings {
-    pub fn new(
-        files: &Files,
-        origins: &Origins,
-        store: &Store,
-        applied: &Applied,
-        memory_bytes: u64,
-    ) -> Self {
+    pub fn new(files: &Files, store: &Store, applied: &Applied, memory_bytes: u64) -> Self {
         let (warnings, errors): (Vec<_>, Vec<_>) = files
             .problems
             .iter()
@@ -148,7 +145,7 @@ impl Findings {
             })
             .collect();
         let leaving: Vec<_> = store.leaving().collect();
-        let referring = store.referring(leaving.iter().map(|(key, _)| *key), NAMED);
+        let referring = store.referring(leaving.iter().map(|(key, _)| *key), NAMED + 1);
         let leaving = leaving.into_iter();
         let leaving: Vec<_> = leaving
             .map(|(key, origin)| LeavingObject::of(files, key, origin, &referring[key]))
@@ -157,8 +154,13 @@ impl Findings {
         let configuration = &snapshot.configuration;
         let enis = configuration.enis.iter();
         let mut warnings = findings(warnings);
-        let more = configuration.warnings().into_iter();
-        warnings.extend(more.map(|warning| Finding::of_warning(files, origins, warning)));
+        let more = configuration.warnings();
+        let named = more.iter().flat_map(|warning| &warning.examples);
+        let origins = Origins::find(&files.paths, named.chain(&applied.absent).collect());
+        let absent = applied.absent.iter();
+        warnings.extend(absent.map(|key| Finding::of_absent(files, &origins, key)));
+        let doubtful = more.iter();
+        warnings.extend(doubtful.map(|warning| Finding::of_warning(files, &origins, warning)));
         Self {
             is_complete: errors.is_empty()
                 && waiting.is_empty()
@@ -198,39 +200,60 @@ impl Finding {
         }
     }
 
-    /// What is worth a look in all that is in force.
-    fn of_warning(files: &Files, origins: &Origins, warning: Warning) -> Self {
-        let [first, second] = [0, 1].map(|place| warning.examples.get(place));
-        let origin = first.and_then(|key| origins.0.get(key)).copied();
+    /// Something is deleted that was not there.
+    fn of_absent(files: &Files, origins: &Origins, key: &Key) -> Self {
+        let (file, line) = origins.place(files, Some(key));
         Self {
-            file: origin.map_or_else(String::new, |origin| file_of(files, origin.file)),
-            line: origin.map_or(0, |origin| origin.line),
+            file,
+            line,
+            object: Some(key.to_string()),
+            field: None,
+            message: "deleted, and not there".into(),
+            objects: 1,
+            second: None,
+        }
+    }
+
+    /// What is worth a look in all that is in force.
+    fn of_warning(files: &Files, origins: &Origins, warning: &Warning) -> Self {
+        let [first, second] = [0, 1].map(|place| warning.examples.get(place));
+        let (file, line) = origins.place(files, first);
+        Self {
+            file,
+            line,
             object: first.map(ToString::to_string),
             field: warning.field.map(Into::into),
-            message: warning.message,
+            message: warning.message.clone(),
             objects: warning.objects,
             second: second.map(ToString::to_string),
         }
     }
 }
 
-/// Where objects were set that may be warned of.
+/// Where objects are set or deleted that are warned of.
 #[derive(Default)]
-pub(super) struct Origins(HashMap<Key, Origin>);
+struct Origins<'k>(HashMap<&'k Key, Origin>);
 
-impl Origins {
-    /// Remembers where an object is set, if it may be warned of: there may be millions of others.
-    pub fn note(&mut self, change: &Change, origin: Origin) {
-        let Change::Set(object) = change else {
-            return;
-        };
-        let is_noted = match object {
-            Object::Appliance(..) | Object::Vnet(..) | Object::Eni(..) => true,
-            Object::VnetMapping(_, mapping) => mapping.private_link.is_some(),
-            _ => false,
-        };
-        if is_noted {
-            self.0.insert(object.key(), origin);
+impl<'k> Origins<'k> {
+    /// Looks for these in the files, once more: there may be millions of others. Where one is there more
+    /// than once, its last place counts.
+    fn find(files: &[PathBuf], wanted: HashSet<&'k Key>) -> Self {
+        if wanted.is_empty() {
+            return Self::default();
+        }
+        let again = Files::read(files).unwrap_or_default();
+        let places = again.changes.iter();
+        let places = places.filter_map(|(change, origin)| {
+            let key = wanted.get(&change.key())?;
+            Some((*key, *origin))
+        });
+        Self(places.collect())
+    }
+
+    fn place(&self, files: &Files, key: Option<&Key>) -> (String, u32) {
+        match key.and_then(|key| self.0.get(key)) {
+            Some(origin) => (file_of(files, origin.file), origin.line),
+            None => (String::new(), 0),
         }
     }
 }
@@ -258,7 +281,12 @@ impl LeavingObject {
             file: file_of(files, origin.file),
             line: origin.line,
             object: key.to_string(),
-            referred_to_by: referring.iter().map(ToString::to_string).collect(),
+            referred_to_by: referring
+                .iter()
+                .take(NAMED)
+                .map(ToString::to_string)
+                .collect(),
+            and_more: referring.len() > NAMED,
         }
     }
 }

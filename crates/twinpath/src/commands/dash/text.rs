@@ -19,7 +19,8 @@ impl Display for FindingsText<'_> {
             let LeavingObject {
                 file, line, object, ..
             } = leaving;
-            let by = leaving.referred_to_by.join(", ");
+            let more = if leaving.and_more { " and more" } else { "" };
+            let by = leaving.referred_to_by.join(", ") + more;
             writeln!(
                 f,
                 "{file}:{line}: {object}: deleted, but still in force: referred to by {by}"

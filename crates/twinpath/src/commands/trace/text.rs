@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
+use twinpath_core::DropReason;
 use twinpath_node::trace::PacketTrace;
 use twinpath_node::watch::{
     EntryLook, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook, Quantity, RuleLook,
@@ -121,7 +122,10 @@ fn told_step(f: &mut Formatter<'_>, step: &TraceStep, trace: &PacketTrace) -> fm
         TraceStep::PassParking { has_joined: false } => writeln!(f, "{name}: its turn has come"),
         TraceStep::Merge { has_payload: true } => writeln!(f, "{name}: with its payload"),
         TraceStep::Merge { has_payload: false } => writeln!(f, "{name}: its turn has come"),
-        TraceStep::Drop { reason } => writeln!(f, "{name}: {reason}"),
+        TraceStep::Drop { reason } => {
+            let meaning = DropReason::named(reason).map_or("", DropReason::meaning);
+            writeln!(f, "{name}: {reason}: {meaning}")
+        }
         TraceStep::PutOut {
             egress,
             packet: left,
