@@ -16,8 +16,10 @@ pub struct Files {
     pub changes: Vec<(Change, Origin)>,
     /// What is wrong or worth a look, and in which file.
     pub problems: Vec<(u32, Problem)>,
-    /// How many problems more there are.
-    pub more_problems: usize,
+    /// How many errors more there are.
+    pub more_errors: usize,
+    /// How many remarks more.
+    pub more_remarks: usize,
 }
 
 /// A file that cannot be read.
@@ -97,7 +99,8 @@ impl Files {
         let problems = reading.problems.into_iter();
         self.problems
             .extend(problems.map(|problem| (file, problem)));
-        self.more_problems += reading.more_problems;
+        self.more_errors += reading.more_errors;
+        self.more_remarks += reading.more_remarks;
     }
 
     /// A place, as errors tell it: the file and the line.

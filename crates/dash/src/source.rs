@@ -21,6 +21,8 @@ pub trait ObjectSource {
     fn switch(&self) -> Option<&Switch>;
     /// A virtual network.
     fn vnet(&self, name: &VnetName) -> Option<&Vnet>;
+    /// All virtual networks.
+    fn vnets(&self, each: &mut dyn FnMut(&Vnet));
     /// The actions of a routing type.
     fn routing_type(&self, kind: RoutingType) -> Option<&RoutingActions>;
     /// A tunnel.
@@ -107,6 +109,10 @@ impl ObjectSource for Configuration {
 
     fn vnet(&self, name: &VnetName) -> Option<&Vnet> {
         Some(&self.vnets.get(name)?.vnet)
+    }
+
+    fn vnets(&self, each: &mut dyn FnMut(&Vnet)) {
+        self.vnets.values().for_each(|table| each(&table.vnet));
     }
 
     fn routing_type(&self, kind: RoutingType) -> Option<&RoutingActions> {

@@ -48,15 +48,17 @@ pub struct Reading {
     pub changes: Vec<(Change, u32)>,
     /// What is wrong, or worth a look, in the order of lines.
     pub problems: Vec<Problem>,
-    /// How many problems more there are.
-    pub more_problems: usize,
+    /// How many errors more there are.
+    pub more_errors: usize,
+    /// How many remarks more.
+    pub more_remarks: usize,
 }
 
 impl Reading {
     /// Whether every object is read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.more_problems == 0 && self.problems.iter().all(Problem::is_remark)
+        self.more_errors == 0 && self.problems.iter().all(Problem::is_remark)
     }
 }
 
@@ -96,8 +98,9 @@ pub fn read(bytes: &[u8]) -> Reading {
     problems.told.sort_by_key(|problem| problem.line);
     Reading {
         changes,
+        more_errors: problems.more_errors(),
+        more_remarks: problems.more_remarks(),
         problems: problems.told,
-        more_problems: problems.more,
     }
 }
 

@@ -120,24 +120,41 @@ pub(super) const MOST_PROBLEMS: usize = 1000;
 /// What is wrong with a file.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
-    /// The first ones.
+    /// The first errors and the first remarks.
     pub told: Vec<Problem>,
-    /// How many more there are.
-    pub more: usize,
+    /// How many errors there are.
+    errors: usize,
+    /// How many remarks.
+    remarks: usize,
 }
 
 impl Problems {
     /// One more.
     pub fn push(&mut self, problem: Problem) {
-        match self.told.len() < MOST_PROBLEMS {
-            true => self.told.push(problem),
-            false => self.more += 1,
+        // Remarks take no error's place: what is wrong is never hidden behind what is worth a look.
+        let count = match problem.is_remark() {
+            true => &mut self.remarks,
+            false => &mut self.errors,
+        };
+        *count += 1;
+        if *count <= MOST_PROBLEMS {
+            self.told.push(problem);
         }
     }
 
     /// How many there are.
     pub const fn count(&self) -> usize {
-        self.told.len() + self.more
+        self.errors + self.remarks
+    }
+
+    /// How many errors are not told.
+    pub const fn more_errors(&self) -> usize {
+        self.errors.saturating_sub(MOST_PROBLEMS)
+    }
+
+    /// How many remarks.
+    pub const fn more_remarks(&self) -> usize {
+        self.remarks.saturating_sub(MOST_PROBLEMS)
     }
 }
 

@@ -465,8 +465,32 @@ fn problems_have_a_limit() {
     let text = format!("[{}]", vec![entry; MOST_PROBLEMS + 5].join(","));
     let reading = read(text.as_bytes());
     assert_eq!(
-        (reading.problems.len(), reading.more_problems),
+        (reading.problems.len(), reading.more_errors),
         (MOST_PROBLEMS, 5)
+    );
+    assert!(!reading.is_whole());
+}
+
+/// However much is worth a look, an error behind it is told.
+#[test]
+fn remarks_hide_no_error() {
+    let route = |at: usize| {
+        let (b, c) = (at / 256, at % 256);
+        format!(
+            r#"{{"DASH_ROUTE_TABLE:g:10.{b}.{c}.1/24": {{"action_type": "drop"}}, "OP": "SET"}}"#
+        )
+    };
+    let mut entries: Vec<_> = (0..MOST_PROBLEMS + 5).map(route).collect();
+    entries.push(r#"{"DASH_VNET_TABLE:v": {"vni": "x"}, "OP": "SET"}"#.into());
+    let reading = read(format!("[{}]", entries.join(",")).as_bytes());
+    let errors = reading
+        .problems
+        .iter()
+        .filter(|problem| !problem.is_remark());
+    assert_eq!((errors.count(), reading.more_errors), (1, 0));
+    assert_eq!(
+        (reading.problems.len(), reading.more_remarks),
+        (MOST_PROBLEMS + 1, 5)
     );
     assert!(!reading.is_whole());
 }

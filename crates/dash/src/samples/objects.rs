@@ -84,6 +84,10 @@ impl ObjectSource for Objects {
         self.vnets.get(name)
     }
 
+    fn vnets(&self, each: &mut dyn FnMut(&Vnet)) {
+        self.vnets.values().for_each(each);
+    }
+
     fn routing_type(&self, kind: RoutingType) -> Option<&RoutingActions> {
         self.routing_types.get(&kind)
     }

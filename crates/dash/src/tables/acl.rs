@@ -35,6 +35,20 @@ pub struct AclTable {
     /// In the order of priority.
     rules: Box<[AclMatch]>,
     names: Box<[AclRuleId]>,
+    /// Of each [`RULES_OF_A_PART`] of them in a row.
+    parts: Box<[Part]>,
+}
+
+/// Most rules that are looked up together. A set has a bit for each of them, and there may be as many sets as
+/// prefixes: in parts they grow with the rules and not with their square.
+const RULES_OF_A_PART: usize = 1024;
+
+// The words of a set have a bit each in a word.
+const _: () = assert!(RULES_OF_A_PART <= 64 * 64);
+
+/// Rules in a row.
+#[derive(Clone, Debug)]
+struct Part {
     sides: Sides,
     source_ports: Field<u16>,
     destination_ports: Field<u16>,
@@ -63,8 +77,6 @@ struct Field<N> {
 #[derive(Clone, Debug, Default)]
 struct Sets {
     words: Vec<u64>,
-    /// Words of bits for words.
-    heads: usize,
     /// Words of bits for rules.
     words_each: usize,
 }
@@ -100,57 +112,27 @@ impl AclTable {
         rules: &[(AclRuleId, AclRule)],
         tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
     ) -> Self {
-        let mut sets = Builder::new(rules.len());
-        let sides = match version {
-            IpVersion::V4 => Sides::V4(End::BOTH.map(|end| sets.v4(rules, end, tag))),
-            IpVersion::V6 => Sides::V6(End::BOTH.map(|end| sets.v6(rules, end, tag))),
-        };
+        let parts = rules.chunks(RULES_OF_A_PART);
         Self {
             id,
-            source_ports: sets.ports(rules, |rule| &rule.src_port),
-            destination_ports: sets.ports(rules, |rule| &rule.dst_port),
-            protocols: sets.protocols(rules),
             rules: (0..)
                 .zip(rules)
                 .map(|(place, (_, rule))| found(place, rule))
                 .collect(),
             names: rules.iter().map(|(name, _)| name.clone()).collect(),
-            sides,
-            sets: sets.finish(),
+            parts: parts.map(|rules| Part::new(version, rules, tag)).collect(),
         }
     }
 
     /// The first rule that matches. A packet of the other version matches none.
     #[must_use]
     pub fn lookup(&self, headers: &Headers) -> Option<AclMatch> {
-        let (source, destination) = match &self.sides {
-            Sides::V4([source, destination]) if headers.is_v4() => (
-                source.ranges.of(headers.source.0 as u32),
-                destination.ranges.of(headers.destination.0 as u32),
-            ),
-            Sides::V6([source, destination]) if !headers.is_v4() => (
-                source.ranges.of(headers.source.0),
-                destination.ranges.of(headers.destination.0),
-            ),
-            _ => return None,
-        };
-        let [source_port, destination_port] = match headers.ports {
-            Some([source, destination]) => [
-                self.source_ports.ranges.of(source),
-                self.destination_ports.ranges.of(destination),
-            ],
-            None => [self.source_ports.absent, self.destination_ports.absent],
-        };
-        let protocol = self.protocols.get(usize::from(headers.protocol)).copied();
-        let sets = [
-            source,
-            destination,
-            source_port,
-            destination_port,
-            protocol.unwrap_or(0),
-        ];
-        let first = self.sets.first_in_all(sets)?;
-        self.rules.get(first).copied()
+        let mut parts = self.parts.iter().enumerate();
+        let first = parts.find_map(|(number, part)| {
+            let place = part.first_that_matches(headers)?;
+            Some(number * RULES_OF_A_PART + place)
+        });
+        self.rules.get(first?).copied()
     }
 
     /// Its name.
@@ -180,14 +162,69 @@ impl AclTable {
     /// Memory taken, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
+        let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
+        size_of::<Self>() + size_of_val(&*self.rules) + size_of_val(&*self.names) + parts
+    }
+}
+
+impl Part {
+    fn new<'a>(
+        version: IpVersion,
+        rules: &[(AclRuleId, AclRule)],
+        tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
+    ) -> Self {
+        let mut sets = Builder::new(rules.len());
+        let sides = match version {
+            IpVersion::V4 => Sides::V4(End::BOTH.map(|end| sets.v4(rules, end, tag))),
+            IpVersion::V6 => Sides::V6(End::BOTH.map(|end| sets.v6(rules, end, tag))),
+        };
+        Self {
+            source_ports: sets.ports(rules, |rule| &rule.src_port),
+            destination_ports: sets.ports(rules, |rule| &rule.dst_port),
+            protocols: sets.protocols(rules),
+            sides,
+            sets: sets.finish(),
+        }
+    }
+
+    /// The place of the first rule that matches.
+    fn first_that_matches(&self, headers: &Headers) -> Option<usize> {
+        let (source, destination) = match &self.sides {
+            Sides::V4([source, destination]) if headers.is_v4() => (
+                source.ranges.of(headers.source.0 as u32),
+                destination.ranges.of(headers.destination.0 as u32),
+            ),
+            Sides::V6([source, destination]) if !headers.is_v4() => (
+                source.ranges.of(headers.source.0),
+                destination.ranges.of(headers.destination.0),
+            ),
+            _ => return None,
+        };
+        let [source_port, destination_port] = match headers.ports {
+            Some([source, destination]) => [
+                self.source_ports.ranges.of(source),
+                self.destination_ports.ranges.of(destination),
+            ],
+            None => [self.source_ports.absent, self.destination_ports.absent],
+        };
+        let protocol = self.protocols.get(usize::from(headers.protocol)).copied();
+        let sets = [
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol.unwrap_or(0),
+        ];
+        self.sets.first_in_all(sets)
+    }
+
+    fn memory_bytes(&self) -> usize {
         let sides: usize = match &self.sides {
             Sides::V4(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum(),
             Sides::V6(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum(),
         };
         size_of::<Self>()
             + sides
-            + size_of_val(&*self.rules)
-            + size_of_val(&*self.names)
             + self.source_ports.ranges.memory_bytes()
             + self.destination_ports.ranges.memory_bytes()
             + size_of_val(&*self.protocols)
@@ -204,34 +241,30 @@ impl Sets {
             let words = sets.iter().map(|set| set.get(at).copied().unwrap_or(0));
             words.fold(u64::MAX, |all, word| all & word)
         };
-        for head in 0..self.heads {
-            let mut left = common(head);
-            while left != 0 {
-                let word = head * 64 + left.trailing_zeros() as usize;
-                let bits = common(self.heads + word);
-                if bits != 0 {
-                    return Some(word * 64 + bits.trailing_zeros() as usize);
-                }
-                left &= left - 1;
+        let mut left = common(0);
+        while left != 0 {
+            let word = left.trailing_zeros() as usize;
+            let bits = common(1 + word);
+            if bits != 0 {
+                return Some(word * 64 + bits.trailing_zeros() as usize);
             }
+            left &= left - 1;
         }
         None
     }
 
     #[inline]
     fn of(&self, number: u32) -> &[u64] {
-        let each = self.heads + self.words_each;
+        let each = 1 + self.words_each;
         let from = number as usize * each;
         self.words.get(from..from + each).unwrap_or(&[])
     }
 
     /// One more.
     fn push(&mut self, set: &[u64]) {
-        for words in set.chunks(64) {
-            let is_any = words.iter().map(|word| u64::from(*word != 0));
-            let head = is_any.zip(0..).fold(0, |head, (bit, at)| head | bit << at);
-            self.words.push(head);
-        }
+        let is_any = set.iter().map(|word| u64::from(*word != 0));
+        let head = is_any.zip(0..).fold(0, |head, (bit, at)| head | bit << at);
+        self.words.push(head);
         self.words.extend_from_slice(set);
     }
 }

@@ -141,7 +141,7 @@ pub struct Tables {
     last_serial: u32,
     last_epoch: u32,
     pa_validation: update::PaSources,
-    /// Of all networks that something refers to.
+    /// Of all networks.
     vnis: HashSet<u32>,
     refused_mappings: u64,
     refused_enis: u64,
@@ -225,7 +225,7 @@ impl Tables {
         *self.vnets.get(vnet as usize)?
     }
 
-    /// Whether a VNI is that of a network which something refers to.
+    /// Whether a VNI is a network's.
     #[must_use]
     pub fn is_network(&self, vni: u32) -> bool {
         self.vnis.contains(&vni)

@@ -285,7 +285,8 @@ impl Tables {
             let vni = source.vnet(name).map(|vnet| vnet.vni.get());
             self.vnets[number as usize] = vni;
         }
-        self.vnis = self.vnets.iter().copied().flatten().collect();
+        self.vnis.clear();
+        source.vnets(&mut |vnet| _ = self.vnis.insert(vnet.vni.get()));
         self.tunnels = vec![None; numbers.tunnels.end()];
         for (name, number) in numbers.tunnels.iter() {
             let tunnel = source.tunnel(name).and_then(TunnelEntry::compile);

@@ -179,6 +179,11 @@ pub enum ConfigError {
     /// What files say: a line for each mistake, with its file, line, object and field.
     #[error("{}", .0.join("\n"))]
     Problems(Vec<String>),
+    /// More objects wait for others than may.
+    #[error(
+        "{0} objects more wait for others than may: expected what they refer to in the same files, or before them"
+    )]
+    TooManyWait(usize),
 }
 
 impl Written {
@@ -266,29 +271,34 @@ impl Config {
             told.push(problem_in(&files, *file, problem));
         }
         for (number, lines) in problems {
-            let lines = bounded(lines, files.more_problems);
+            let lines = bounded(lines, files.more_errors);
             mistakes.push(at_file(number, ConfigError::Problems(lines)));
         }
         ReadError::all(mistakes)?;
-        Ok(Self::of_files(settings, files, name_of))
+        let made = Self::of_files(settings, files, name_of);
+        made.map_err(|error| ReadError::named("config", error))
     }
 
     /// What files say, each named by one of the table's texts.
-    fn of_files(settings: Settings, mut files: Files, name_of: impl Fn(u32) -> usize) -> Self {
+    fn of_files(
+        settings: Settings,
+        mut files: Files,
+        name_of: impl Fn(u32) -> usize,
+    ) -> Result<Self, ConfigError> {
         let mut store = Store::default();
-        store.apply(std::mem::take(&mut files.changes));
+        kept(&store.apply(std::mem::take(&mut files.changes)))?;
         let waiting = store.waiting().map(|(key, waiting)| {
             let place = files.place(waiting.origin);
             let text = format!("{place}: {key}: {}", waiting.obstacle);
             (name_of(waiting.origin.file), text)
         });
-        Self {
+        Ok(Self {
             settings,
             waiting: waiting.collect(),
             store: Arc::new(store),
             tables: Arc::default(),
             files: files.paths,
-        }
+        })
     }
 
     /// The same settings with what these files say in place of all that was said before.
@@ -297,9 +307,7 @@ impl Config {
     /// What is wrong in them.
     pub fn with_files(&self, files: Files) -> Result<Self, ConfigError> {
         check(&files)?;
-        Ok(Self::of_files(self.settings.clone(), files, |file| {
-            file as usize
-        }))
+        Self::of_files(self.settings.clone(), files, |file| file as usize)
     }
 
     /// The same with changes made, as they come to a device that runs, and what became of them.
@@ -310,6 +318,7 @@ impl Config {
         check(&files)?;
         let mut store = (*self.store).clone();
         let applied = store.apply(files.changes);
+        kept(&applied)?;
         let changed = Self {
             settings: self.settings.clone(),
             files: self.files.clone(),
@@ -439,6 +448,14 @@ impl Config {
     }
 }
 
+/// Nothing of what was asked for may be forgotten.
+fn kept(applied: &Applied) -> Result<(), ConfigError> {
+    match applied.dropped {
+        0 => Ok(()),
+        dropped => Err(ConfigError::TooManyWait(dropped)),
+    }
+}
+
 /// All that is wrong in files.
 fn wrong(files: &Files) -> impl Iterator<Item = &(u32, Problem)> {
     let all = files.problems.iter();
@@ -450,7 +467,7 @@ fn check(files: &Files) -> Result<(), ConfigError> {
     let lines: Vec<_> = lines.collect();
     match lines.is_empty() {
         true => Ok(()),
-        false => Err(ConfigError::Problems(bounded(lines, files.more_problems))),
+        false => Err(ConfigError::Problems(bounded(lines, files.more_errors))),
     }
 }
 

@@ -71,7 +71,6 @@ impl Builder {
         Self {
             sets: Sets {
                 words: Vec::new(),
-                heads: rules.div_ceil(64 * 64),
                 words_each: rules.div_ceil(64),
             },
             numbers: HashMap::new(),

@@ -212,3 +212,62 @@ fn lists_by_lists_take_no_more_than_lists() {
     };
     assert_eq!(table.lookup(&packet).map(|found| found.place), Some(250));
 }
+
+/// Rules of prefixes that lie over each other, drawn by a number.
+fn overlapping(count: u32) -> Vec<(AclRuleId, AclRule)> {
+    let mut drawn = 1u32;
+    let mut draw = || {
+        drawn = drawn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        drawn
+    };
+    let mut prefixes = || -> PrefixList {
+        let mut prefix = |_| {
+            let address = Address::from_v4(draw().to_be_bytes());
+            Prefix::covering(address, 6 + (draw() >> 24) as u8 % 16)
+        };
+        (0..12).map(&mut prefix).collect()
+    };
+    let rule = |priority: u32| AclRule {
+        priority,
+        action: AclAction::Permit,
+        terminating: true,
+        protocols: [].into(),
+        src_addr: prefixes(),
+        dst_addr: prefixes(),
+        src_tag: [].into(),
+        dst_tag: [].into(),
+        src_port: [].into(),
+        dst_port: [Range::one(priority as u16)].into(),
+    };
+    (0..count)
+        .map(rule)
+        .map(|rule| ("rule".into(), rule))
+        .collect()
+}
+
+/// Whatever lies over what, twice as many rules take twice the memory; and those far behind are found.
+#[test]
+fn memory_grows_with_the_rules_and_not_with_their_square() {
+    let tables = [4_000, 8_000].map(|count| {
+        let rules = overlapping(count);
+        (
+            AclTable::new("group".into(), IpVersion::V4, &rules, &|_| None),
+            rules,
+        )
+    });
+    let [small, large] = [&tables[0].0, &tables[1].0].map(AclTable::memory_bytes);
+    assert!(large < small * 5 / 2, "{small} and {large} bytes");
+    let (table, rules) = &tables[1];
+    for place in [0, 1_023, 1_024, 5_000, 7_999] {
+        let (_, rule) = &rules[place];
+        let first = |list: &PrefixList| list.iter().next().expect("one of twelve").network();
+        let packet = Headers {
+            source: first(&rule.src_addr),
+            destination: first(&rule.dst_addr),
+            ports: Some([1, place as u16]),
+            protocol: protocol::UDP,
+        };
+        let found = table.lookup(&packet).map(|found| found.place);
+        assert_eq!(found, Some(place as u32));
+    }
+}

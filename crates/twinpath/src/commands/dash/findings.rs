@@ -21,8 +21,10 @@ pub(super) struct Findings {
     pub is_complete: bool,
     pub files: usize,
     pub errors: Vec<Finding>,
-    /// Errors and warnings that are not told.
-    pub more_problems: usize,
+    /// Errors that are not told.
+    pub more_errors: usize,
+    /// Warnings that are not told.
+    pub more_warnings: usize,
     pub warnings: Vec<Finding>,
     /// What is asked for and not in force.
     pub waiting: Vec<WaitingObject>,
@@ -165,10 +167,11 @@ impl Findings {
             is_complete: errors.is_empty()
                 && waiting.is_empty()
                 && leaving.is_empty()
-                && files.more_problems + applied.dropped == 0,
+                && files.more_errors + applied.dropped == 0,
             files: files.paths.len(),
             errors: findings(errors),
-            more_problems: files.more_problems,
+            more_errors: files.more_errors,
+            more_warnings: files.more_remarks,
             warnings,
             waiting,
             leaving,

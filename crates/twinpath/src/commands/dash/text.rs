@@ -38,9 +38,10 @@ impl FindingsText<'_> {
     /// What was too much to tell or to keep.
     fn bounds(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let all = self.0;
-        if all.more_problems > 0 {
-            let more = units::count(all.more_problems as u64);
-            writeln!(f, "{more} errors and warnings more")?;
+        for (more, what) in [(all.more_errors, "error"), (all.more_warnings, "warning")] {
+            if more > 0 {
+                writeln!(f, "{} more", counted(more, what))?;
+            }
         }
         if all.dropped > 0 {
             let dropped = units::count(all.dropped as u64);
@@ -96,13 +97,14 @@ fn verdict(f: &mut Formatter<'_>, all: &Findings) -> fmt::Result {
         }
     }
     // What waits or is refused is no success.
-    match all.errors.len() + all.more_problems {
+    match all.errors.len() + all.more_errors {
         0 if all.is_complete => parts.push("no error".into()),
         0 => {}
         errors => parts.push(counted(errors, "error")),
     }
     if !all.warnings.is_empty() {
-        parts.push(counted(all.warnings.len(), "warning"));
+        let warnings = all.warnings.len() + all.more_warnings;
+        parts.push(counted(warnings, "warning"));
     }
     writeln!(f, "{}", parts.join(", "))
 }
