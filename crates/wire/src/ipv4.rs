@@ -18,6 +18,8 @@ pub const TTL_AT: usize = 8;
 pub const IDENTIFICATION_AT: usize = 4;
 /// Offset of flags and fragment offset within the header.
 pub const FRAGMENT_AT: usize = 6;
+/// Offset of the protocol within the header.
+pub const PROTOCOL_AT: usize = 9;
 /// Offset of the header checksum within the header.
 pub const CHECKSUM_AT: usize = 10;
 /// Offset of the source address within the header.

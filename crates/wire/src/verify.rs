@@ -80,9 +80,10 @@ pub(crate) fn checksum_at(layout: &Layout) -> Option<usize> {
 
 /// The IPv4 header with its options.
 pub(crate) fn ipv4_header<'a>(frame: &'a [u8], layout: &Layout) -> &'a [u8] {
-    frame
-        .get(usize::from(layout.l3)..usize::from(layout.l4))
-        .unwrap_or(&[])
+    let l3 = usize::from(layout.l3);
+    // An authentication header lies between it and the transport's.
+    let words = frame.get(l3).map_or(0, |first| usize::from(first & 0xf));
+    frame.get(l3..l3 + 4 * words).unwrap_or(&[])
 }
 
 /// The destination that the pseudo-header counts.

@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::Fragment;
-use twinpath_core::wire::{Address, fragment};
+use twinpath_core::wire::layout::{Fragment, Network};
+use twinpath_core::wire::{fragment, ipv4};
 
 use super::{Dpu, Stop, Verdict};
-use crate::flows::EntryKey;
-use crate::headers::{Direction, Headers};
+use crate::flows::{DatagramName, EntryKey};
+use crate::headers::Direction;
 use crate::pipeline::{Arrival, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Settings;
@@ -51,34 +51,33 @@ pub(super) enum PolicyPlace {
     Elsewhere(Box<Asked>),
 }
 
-/// Names a datagram: fragments of it alone have the same.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct DatagramName {
-    serial: u32,
-    ends: [Address; 2],
-    identification: u32,
-    protocol: u8,
-}
+/// A datagram of an ENI that will be there once.
+type OwnDatagram = (u32, DatagramName);
 
-impl DatagramName {
-    /// That of a fragment with these headers.
-    pub const fn new(serial: u32, headers: &Headers, identification: u32) -> Self {
-        Self {
-            serial,
-            ends: [headers.source, headers.destination],
-            identification,
-            protocol: headers.protocol,
-        }
-    }
+/// The name of a fragment's datagram.
+pub(super) fn datagram_of(inside: &[u8], received: &Received) -> Option<DatagramName> {
+    let (layout, arrival) = (&received.inner, &received.arrival);
+    let part = fragment::part(inside, layout)?;
+    let protocol = match layout.network {
+        Network::V4 => *inside.get(usize::from(layout.l3) + ipv4::PROTOCOL_AT)?,
+        _ => 0,
+    };
+    let (way, headers) = (arrival.direction, &arrival.headers);
+    Some(DatagramName::new(
+        way,
+        headers,
+        part.identification,
+        protocol,
+    ))
 }
 
 /// What is not answered yet.
 #[derive(Default)]
 pub(super) struct Asked {
     /// With the datagrams whose first fragments wait for the answer.
-    flows: HashMap<EntryKey, Vec<DatagramName>>,
+    flows: HashMap<EntryKey, Vec<OwnDatagram>>,
     /// Of which flow the first fragment of a datagram waits for an answer.
-    datagrams: HashMap<DatagramName, EntryKey>,
+    datagrams: HashMap<OwnDatagram, EntryKey>,
     /// The answer for the packet in hand.
     answer: Option<Answer>,
 }
@@ -175,11 +174,9 @@ impl Dpu {
         let PolicyPlace::Elsewhere(asked) = &mut self.judge else {
             return;
         };
-        let part = fragment::part(inside, &received.inner);
-        let first = part.filter(|_| received.inner.fragment == Fragment::First);
-        let headers = &received.arrival.headers;
-        let datagram =
-            first.map(|part| DatagramName::new(key.serial(), headers, part.identification));
+        let is_first = received.inner.fragment == Fragment::First;
+        let datagram = datagram_of(inside, received).filter(|_| is_first);
+        let datagram = datagram.map(|name| (key.serial(), name));
         if let Some(datagram) = datagram {
             asked.datagrams.insert(datagram, *key);
         }
@@ -187,7 +184,7 @@ impl Dpu {
     }
 
     /// A later fragment waits for the first of its datagram.
-    pub(super) fn wait_for_first(&self, datagram: &DatagramName) -> Result<(), Stop> {
+    pub(super) fn wait_for_first(&self, datagram: &OwnDatagram) -> Result<(), Stop> {
         match &self.judge {
             PolicyPlace::Elsewhere(asked) => match asked.datagrams.get(datagram) {
                 Some(key) => Err(Stop::Wait(*key)),

@@ -4,15 +4,16 @@ use twinpath_core::Instant;
 use twinpath_core::icmp_errors::{Refusal, judge};
 use twinpath_core::wire::layout::{Fragment, Layout, Transport};
 use twinpath_core::wire::tunnel::entropy_of;
-use twinpath_core::wire::{fields, fragment, protocol};
+use twinpath_core::wire::{fields, protocol};
 
-use super::asking::DatagramName;
+use super::asking::datagram_of;
 use super::burst::Owner;
 use super::errors::Translation;
+use super::icmp::IcmpRole;
 use super::limit::later;
 use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::counters::EniCounters;
-use crate::flows::{Entry, EntryKey, EntryNumber, State, opens};
+use crate::flows::{Entry, EntryKey, EntryNumber, FirstFragment, State, opens};
 use crate::headers::{Direction, Headers};
 use crate::objects::EniMode;
 use crate::pipeline::{Action, Arrival, Detour, Policies, PolicyDecision, Received};
@@ -174,8 +175,16 @@ impl Dpu {
                 return self.treatment_of_error(inside, received, now);
             }
         }
+        let role = match received.inner.fragment {
+            Fragment::Later => None,
+            _ => IcmpRole::of(inside, &received.inner)?,
+        };
         let ports = match received.inner.fragment {
-            Fragment::Later => self.ports_of_later(inside, received, now)?,
+            Fragment::Later => {
+                let first = self.first_of_later(inside, received, now)?;
+                received.arrival.headers.protocol = first.protocol;
+                first.ports
+            }
             _ => received.key_ports(inside),
         };
         let headers = received.arrival.headers;
@@ -191,34 +200,47 @@ impl Dpu {
         };
         // Also where the other direction has opened the flow meanwhile.
         self.wait_for_others(&key)?;
-        let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
+        let known = self.live_flow(&key, hash, tcp_flags, now);
+        let goes = |place: &EntryNumber| {
+            role.is_none_or(|role| role.goes(self.flows.get(*place).is_forward))
+        };
+        let treatment = match known.filter(goes) {
             Some(place) => self.hit(place, received, tcp_flags, now),
-            None => self.miss(&key, hash, received, tcp_flags, now),
+            None => {
+                let opens = match role {
+                    // The other end's questions may have its key already.
+                    Some(role) => role == IcmpRole::Question && known.is_none(),
+                    None => headers.protocol != protocol::TCP || opens(tcp_flags),
+                };
+                self.miss(&key, hash, received, (tcp_flags, opens), now)
+            }
         }?;
         if received.inner.fragment == Fragment::First
-            && let Some(part) = fragment::part(inside, &received.inner)
+            && let Some(name) = datagram_of(inside, received)
         {
+            let protocol = headers.protocol;
+            let first = FirstFragment { ports, protocol };
             let fragments = &mut self.enis[usize::from(number)].fragments;
-            fragments.learn(&headers, part.identification, ports, now);
+            fragments[direction as usize].learn(name, first, now);
         }
         Ok(treatment)
     }
 
-    fn ports_of_later(
+    /// What the first fragment has told of a later one's datagram.
+    fn first_of_later(
         &self,
         inside: &[u8],
         received: &Received,
         now: Instant,
-    ) -> Result<[u16; 2], Stop> {
-        let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
+    ) -> Result<FirstFragment, Stop> {
+        let name = datagram_of(inside, received).ok_or(Reason::InnerMalformed)?;
         let arrival = &received.arrival;
-        let (headers, id) = (&arrival.headers, part.identification);
         // A first fragment that waits is later than any that is known.
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        self.wait_for_first(&DatagramName::new(eni.serial, headers, id))?;
+        self.wait_for_first(&(eni.serial, name))?;
         let fragments = &self.enis[usize::from(arrival.eni)].fragments;
-        let ports = fragments.ports(headers, id, now);
-        Ok(ports.ok_or(Reason::FragmentAlone)?)
+        let first = fragments[arrival.direction as usize].first(&name, now);
+        Ok(first.ok_or(Reason::FragmentAlone)?)
     }
 
     /// The entry of a key, if its flow is not over.
@@ -458,12 +480,12 @@ impl Dpu {
         key: &EntryKey,
         hash: u64,
         received: &Received,
-        tcp_flags: u8,
+        (tcp_flags, opens): (u8, bool),
         now: Instant,
     ) -> Result<Treatment, Stop> {
         let arrival = &received.arrival;
         let number = arrival.eni;
-        let is_stray = arrival.headers.protocol == protocol::TCP && !opens(tcp_flags);
+        let is_stray = !opens && arrival.headers.protocol == protocol::TCP;
         let refusal = match received.inner.fragment {
             Fragment::Later => Some(Reason::FragmentAlone),
             _ if is_stray && self.settings.stray_tcp == Stray::Drop => Some(Reason::NoFlow),
@@ -478,17 +500,23 @@ impl Dpu {
         if let Some(reason) = refusal {
             return Err(reason.into());
         }
-        if !is_stray {
+        if opens {
             self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
         // What policies refuse is told so, whatever limits say of a flow that it would not get.
         let mut decision = self.judged(arrival)?;
-        if is_stray {
+        if !opens {
             // There is no flow that a port could be given to.
             if decision.source_ports.is_some() {
-                return Err(Reason::NoFlow.into());
+                let is_tcp = arrival.headers.protocol == protocol::TCP;
+                let reason = if is_tcp {
+                    Reason::NoFlow
+                } else {
+                    Reason::NatProtocol
+                };
+                return Err(reason.into());
             }
             let meters = &mut self.enis[usize::from(number)].counters.meters;
             return Ok(Treatment {

@@ -8,6 +8,7 @@ mod asking;
 mod burst;
 mod errors;
 mod flows;
+mod icmp;
 mod known;
 mod limit;
 mod numbering;
@@ -70,8 +71,10 @@ struct EniState {
     deadlines: Option<Deadlines>,
     connections: Rate,
     bandwidth: Rate,
-    errors: Rate,
-    fragments: Fragments,
+    /// By direction.
+    errors: [Rate; 2],
+    /// By direction.
+    fragments: [Fragments; 2],
 }
 
 /// A DPU.

@@ -4,9 +4,10 @@
 
 use twinpath_core::Instant;
 use twinpath_core::wire::layout::{Fragment, Network};
-use twinpath_core::wire::{fields, fragment, rewrite};
+use twinpath_core::wire::{fields, rewrite};
 
 use super::Dpu;
+use super::asking::datagram_of;
 use crate::pipeline::{Action, Received};
 
 impl Dpu {
@@ -26,17 +27,18 @@ impl Dpu {
         if layout.network != Network::V4 || fields::is_atomic(inside, layout) {
             return;
         }
-        let part = fragment::part(inside, layout).map(|part| part.identification);
+        let datagram = datagram_of(inside, received);
         let fragments = &mut self.enis[usize::from(received.arrival.eni)].fragments;
-        let known = part
+        let fragments = &mut fragments[received.arrival.direction as usize];
+        let known = datagram
             .filter(|_| layout.fragment == Fragment::Later)
-            .and_then(|datagram| fragments.drawn(headers, datagram, now));
+            .and_then(|datagram| fragments.drawn(&datagram, now));
         let drawn = known.unwrap_or_else(|| {
             self.identifications
                 .draw(source, destination, headers.protocol)
         });
-        if let Some(datagram) = part.filter(|_| layout.fragment == Fragment::First) {
-            fragments.draw(headers, datagram, drawn);
+        if let Some(datagram) = datagram.filter(|_| layout.fragment == Fragment::First) {
+            fragments.draw(&datagram, drawn);
         }
         // It is IPv4, and whole: nothing else can be wrong.
         let _ = rewrite::set_identification(inside, layout, drawn);

@@ -7,7 +7,7 @@ use super::Dpu;
 use super::flows::answer_key;
 use crate::flows::{EntryKey, EntryNumber};
 use crate::objects::EniMode;
-use crate::pipeline::PolicyDecision;
+use crate::pipeline::{PolicyDecision, is_icmp};
 use crate::reason::Reason;
 
 /// Ports that are looked at for one that is free. The first is drawn for the flow, so if nine of ten
@@ -30,9 +30,9 @@ impl Dpu {
         let (headers, own) = (forward.headers(), forward.ports());
         let identifier = match headers.ports {
             Some(_) => 0,
-            // Neither ports nor an identifier.
-            None if own == [0; 2] => return Err(Reason::NatProtocol),
-            None => own[0].into(),
+            // Of ICMP an echo request alone opens a flow.
+            None if is_icmp(forward.protocol()) => own[0].into(),
+            None => return Err(Reason::NatProtocol),
         };
         let count = u32::from(ports.last() - ports.first()) + 1;
         let start = self.tables.spread_of(&headers, identifier).below(count);

@@ -8,6 +8,7 @@ use twinpath_core::wire::{dissect, fields, protocol};
 use super::Dpu;
 use super::errors::Translation;
 use super::flows::key_of_quoted;
+use super::icmp::IcmpRole;
 use crate::flows::{Entry, EntryKey, State};
 use crate::headers::Direction;
 use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received, tunnel_names};
@@ -168,14 +169,26 @@ impl Dpu {
         let arrival = &received.arrival;
         let ports = received.key_ports(inside);
         let key = EntryKey::new(eni.serial, arrival.direction, &arrival.headers, ports);
-        match self.known(&key, now) {
+        let role = match IcmpRole::of(inside, &received.inner) {
+            Ok(role) => role,
+            Err(reason) => {
+                let entry = "an ICMP error or redirect that quotes no packet";
+                return notes.push(told(entry, &dropped(reason)));
+            }
+        };
+        let known = self.known(&key, now);
+        let goes = |entry: &Entry| role.is_none_or(|role| role.goes(entry.is_forward));
+        match known.filter(goes) {
             Some(entry) => self.tell_known(eni, &key, &entry, arrival, notes),
             None => {
                 let flags = fields::tcp_flags(inside, &received.inner);
-                let opens = key.protocol() != protocol::TCP || crate::flows::opens(flags);
-                let action = match opens {
-                    true => "policies judge it",
-                    false => "it opens no connection",
+                let is_tcp = key.protocol() == protocol::TCP;
+                let action = match role {
+                    Some(role) if role != IcmpRole::Question || known.is_some() => {
+                        "policies judge it, and it opens no flow"
+                    }
+                    None if is_tcp && !crate::flows::opens(flags) => "it opens no connection",
+                    _ => "policies judge it",
                 };
                 notes.push(told(&format!("no flow: {}", name(&key)), action));
             }

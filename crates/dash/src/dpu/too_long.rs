@@ -39,7 +39,9 @@ impl Dpu {
             return None;
         }
         let state = self.enis.get_mut(usize::from(arrival.eni))?;
-        if !state.errors.take(1, ERRORS_PER_SECOND, BURST_NS, now) {
+        // What comes from others takes nothing from what the machine is told.
+        let errors = &mut state.errors[arrival.direction as usize];
+        if !errors.take(1, ERRORS_PER_SECOND, BURST_NS, now) {
             return None;
         }
         let kind = IcmpError::PacketTooBig {

@@ -13,7 +13,7 @@ mod state;
 mod table;
 
 pub(crate) use deadlines::Deadlines;
-pub(crate) use fragments::Fragments;
+pub(crate) use fragments::{DatagramName, FirstFragment, Fragments};
 pub use key::EntryKey;
 pub use rate::Rate;
 pub use state::{IdleTicks, State, opens};

@@ -126,7 +126,9 @@ impl Origin {
     }
 }
 
-const fn is_icmp(number: u8) -> bool {
+/// Whether this is the number of ICMP, of either IP version.
+#[must_use]
+pub const fn is_icmp(number: u8) -> bool {
     matches!(number, protocol::ICMP | protocol::ICMP6)
 }
 

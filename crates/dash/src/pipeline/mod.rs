@@ -16,7 +16,7 @@ mod redirect;
 mod stages;
 mod template;
 
-pub use action::{Action, Detour, Layer, Origin, PolicyDecision, tunnel_names};
+pub use action::{Action, Detour, Layer, Origin, PolicyDecision, is_icmp, tunnel_names};
 pub use apply::{Applied, ApplyContext, Peeled, apply, apply_template, sent_bytes};
 pub use arrival::{Arrival, OuterTags, PlainPacket, Received, Unreceived, stations};
 pub use notes::{Note, Notes};

@@ -6,7 +6,7 @@ use crate::common::changes::change;
 use crate::common::connections::Connections;
 use crate::common::leaving::{compare, process};
 use crate::common::packets::{self, Dice, eni_id};
-use crate::common::traffic::{Coming, Kind, Traffic, inner};
+use crate::common::traffic::{Coming, Kind, Traffic, inner, is_reply};
 use crate::common::versions::ByVersions;
 use proptest::prelude::*;
 use twinpath_core::Instant;
@@ -144,10 +144,13 @@ impl Run {
         let (packet, objects, settings) = (&coming.packet, &self.objects, &self.settings);
         let connections = &mut self.connections;
         let expected = match coming.kind {
-            Kind::Whole(tcp_flags) => connections.packet(objects, settings, packet, tcp_flags),
+            Kind::Whole(tcp_flags) => {
+                let seen = (tcp_flags, is_reply(inner(coming)));
+                connections.packet(objects, settings, packet, seen)
+            }
             // Which datagrams are remembered is not the specification's.
             Kind::Later if *result == Err(Reason::FragmentAlone) => return Ok(()),
-            Kind::First | Kind::Later => connections.packet(objects, settings, packet, 0),
+            Kind::First | Kind::Later => connections.packet(objects, settings, packet, (0, false)),
             Kind::Error => {
                 let expected = connections.error(objects, settings, packet);
                 if *result != Err(Reason::IcmpError) {

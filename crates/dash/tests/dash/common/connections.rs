@@ -37,20 +37,26 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// What is to become of a packet, which is no fragment but the first and no error.
+    /// What is to become of a packet, which is no fragment but the first and no error; of ICMP an echo, and
+    /// perhaps a reply.
     pub fn packet(
         &mut self,
         objects: &Objects,
         settings: &Settings,
         packet: &Packet,
-        tcp_flags: u8,
+        (tcp_flags, is_reply): (u8, bool),
     ) -> Result<Sent, Reason> {
         let judge = Judge { objects, settings };
         judge.admit(packet)?;
         let key = key_of(packet);
         let is_tcp = packet.overlay.protocol == protocol::TCP;
         let opens = is_tcp && tcp_flags & 0x17 == flags::SYN;
-        if let Some((number, is_answer)) = self.numbers.get(&key).copied() {
+        let known = self.numbers.get(&key).copied();
+        let is_echo = matches!(packet.overlay.protocol, protocol::ICMP | protocol::ICMP6);
+        if is_echo && known.map_or(is_reply, |(_, is_answer)| is_answer != is_reply) {
+            return judge.alone(packet);
+        }
+        if let Some((number, is_answer)) = known {
             if !(opens && self.by_number[&number].is_over()) {
                 return self.known(judge, packet, tcp_flags, (number, is_answer));
             }
@@ -215,6 +221,17 @@ impl<'a> Judge<'a> {
 
     fn run(self, packet: &Packet) -> Result<Sent, Reason> {
         self.of(packet).run()
+    }
+
+    /// What is to become of an echo that is none of a flow's: nothing is remembered of it, so that it
+    /// hides behind no endpoint.
+    fn alone(self, packet: &Packet) -> Result<Sent, Reason> {
+        let sent = self.run(packet)?;
+        let external = self.of(packet).external();
+        match external.is_some_and(|(address, _)| address == sent.overlay.source) {
+            true => Err(Reason::NatProtocol),
+            false => Ok(sent),
+        }
     }
 
     fn answer_key(self, packet: &Packet, sent: &Sent) -> Key {

@@ -496,7 +496,7 @@ impl Interpreter<'_> {
     }
 
     /// The ENI's external address and ports. In tests with this interpreter it has one port.
-    fn external(&self) -> Option<(Address, PortRange)> {
+    pub fn external(&self) -> Option<(Address, PortRange)> {
         let nat = self.objects.eni_nats.get(&self.packet.eni)?;
         self.objects.nat_pools.get(&nat.pool)?.block(nat.block)
     }

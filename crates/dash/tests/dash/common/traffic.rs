@@ -1,7 +1,8 @@
 //! Random packets that belong together: first ones, more of the same, answers, errors about what was
 //! sent, fragments in any order.
 
-use twinpath_core::wire::icmp::IcmpError;
+use twinpath_core::wire::icmp::{IcmpError, v4, v6};
+use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{
@@ -135,6 +136,14 @@ impl Traffic {
     }
 }
 
+/// Whether a frame is an echo reply.
+pub fn is_reply(frame: &[u8]) -> bool {
+    let kind = dissect(frame)
+        .ok()
+        .and_then(|layout| fields::icmp_kind(frame, &layout));
+    kind.is_some_and(|(kind, _)| [v4::ECHO_REPLY, v6::ECHO_REPLY].contains(&kind))
+}
+
 fn remember<T>(known: &mut Vec<T>, new: T, dice: &mut Dice) {
     if known.len() >= MOST {
         known.swap_remove(dice.below(MOST as u64) as usize);
@@ -176,6 +185,17 @@ fn answer(dice: &mut Dice, arrival: &Packet, inner: &[u8]) -> Option<Coming> {
     let tcp_flags = dice.pick(&[flags::SYN | flags::ACK, flags::ACK, flags::FIN | flags::ACK]);
     if inside.protocol == protocol::TCP {
         rewrite::set_tcp_flags(&mut turned, &inside, tcp_flags).ok()?;
+    }
+    if matches!(inside.transport, Transport::Icmp | Transport::Icmp6) {
+        // A request is answered by a reply, and somebody answers replies with requests.
+        let kind = &mut turned[usize::from(inside.l4)];
+        *kind = match *kind {
+            v4::ECHO_REQUEST => v4::ECHO_REPLY,
+            v4::ECHO_REPLY => v4::ECHO_REQUEST,
+            v6::ECHO_REQUEST => v6::ECHO_REPLY,
+            _ => v6::ECHO_REQUEST,
+        };
+        rewrite::refresh_checksums(&mut turned, &inside).ok()?;
     }
     packets::set_macs(&mut turned, arrival);
     let layout = dissect(&turned).ok()?;
