@@ -105,32 +105,50 @@ fn policies_change_in_mid_connection() {
     assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
 }
 
-/// The fragments of a datagram to the endpoint of Private Link, as they come, and the whole datagram.
-fn fragmented() -> (Vec<Vec<u8>>, Vec<u8>) {
-    let body: Vec<u8> = (0..600u32).map(|at| at as u8).collect();
-    let whole = PacketBuilder::udp(
-        Endpoint::new(ip(VM_CA), 6789),
-        Endpoint::new(ip(PE_CA), 4567),
-    )
-    .identification(0x1234)
-    .payload(&body)
-    .macs(ENI_MAC, REMOTE_MAC)
-    .to_vec()
-    .expect("a packet");
-    let layout = dissect(&whole).expect("sound");
-    let pieces = twinpath_core::wire::fragment::cut(&whole, &layout, 400, 0x1234).expect("cut");
-    assert!(pieces.len() > 1);
+/// An inner frame in its tunnel: of the machine, or of a peer.
+fn in_tunnel(inner: &[u8], is_outbound: bool) -> Vec<u8> {
+    let layout = dissect(inner).expect("sound");
+    let (direction, vni, host, source_mac) = match is_outbound {
+        true => (Direction::Outbound, VM_VNI, VM_PA, ENI_MAC),
+        false => (Direction::Inbound, 3000, "100.0.0.8", REMOTE_MAC),
+    };
     let arrival = crate::common::interpreter::Packet {
-        direction: Direction::Outbound,
+        direction,
         eni: eni_id(),
         encapsulation: Encapsulation::Vxlan,
-        vni: VM_VNI,
-        outer_source: ip(VM_PA),
-        source_mac: ENI_MAC,
-        overlay: Headers::of(&whole, &layout).expect("IP"),
+        vni,
+        outer_source: ip(host),
+        source_mac,
+        overlay: Headers::of(inner, &layout).expect("IP"),
     };
-    let sent = |inner: &Vec<u8>| encapsulated(&arrival, inner)[HEADROOM..].to_vec();
+    encapsulated(&arrival, inner)[HEADROOM..].to_vec()
+}
+
+/// The fragments of a datagram as they come, and the whole datagram.
+fn cut(
+    datagram: PacketBuilder<'_>,
+    identification: u32,
+    is_outbound: bool,
+) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let body: Vec<u8> = (0..600u32).map(|at| at as u8).collect();
+    let macs = if is_outbound {
+        [ENI_MAC, REMOTE_MAC]
+    } else {
+        [REMOTE_MAC, ENI_MAC]
+    };
+    let datagram = datagram.identification(identification).payload(&body);
+    let whole = datagram.macs(macs[0], macs[1]).to_vec().expect("a packet");
+    let layout = dissect(&whole).expect("sound");
+    let pieces = twinpath_core::wire::fragment::cut(&whole, &layout, 400, identification);
+    let pieces = pieces.expect("cut");
+    assert!(pieces.len() > 1);
+    let sent = |inner: &Vec<u8>| in_tunnel(inner, is_outbound);
     (pieces.iter().map(sent).collect(), sent(&whole))
+}
+
+/// Those of a datagram to the endpoint of Private Link.
+fn fragmented() -> (Vec<Vec<u8>>, Vec<u8>) {
+    cut(udp((VM_CA, 6789), (PE_CA, 4567)), 0x1234, true)
 }
 
 #[test]
@@ -229,4 +247,54 @@ fn what_belongs_to_a_flow_waits_for_it() {
     }
     let leaves = |step: &DpuStep| matches!(step, DpuStep::Done(Verdict::Forward(_)));
     assert!(steps.iter().all(leaves), "{steps:?}");
+}
+
+fn echo((from, identifier): (&str, u16), to: &str) -> PacketBuilder<'static> {
+    let (from, to) = (ip(from), ip(to));
+    PacketBuilder::icmp_echo(Endpoint::new(from, identifier), Endpoint::new(to, 0))
+}
+
+/// A machine that asks gets answers, and nobody's questions.
+#[test]
+fn answers_alone_come_back_to_who_asked() {
+    let (own, peer) = (VM_CA, "10.2.0.8");
+    let mut objects = peers();
+    objects.route_rules.clear();
+    let mut bench = Bench::of(objects);
+    bench.send(&from_vm(echo((own, 7), peer))).expect("asked");
+    let macs = [REMOTE_MAC, ENI_MAC];
+    let came = |packet| inside(Encapsulation::Vxlan, VNET1_VNI, "100.0.0.8", macs, packet);
+    bench
+        .send(&came(echo((peer, 7), own).echo_reply()))
+        .expect("answered");
+    let asked = bench.send(&came(echo((peer, 7), own)));
+    let unasked = bench.send(&came(echo((peer, 8), own).echo_reply()));
+    for refused in [asked, unasked] {
+        assert_eq!(refused, Err(Reason::UntrustedVni));
+    }
+    // What nobody asked for goes by policies alone, and leaves nothing behind.
+    bench
+        .send(&from_vm(echo((own, 9), peer).echo_reply()))
+        .expect("allowed");
+    assert_eq!(bench.dpu.flow_count(), 1);
+}
+
+/// What others send takes no datagram's place that the machine sends, nor its name.
+#[test]
+fn fragments_of_both_directions_are_apart() {
+    let mut bench = Bench::of(peers());
+    let (own, peer) = ((VM_CA, 5), ("10.2.0.8", 6));
+    let (pieces, whole) = cut(udp(own, peer), 7, true);
+    bench.send(&whole).expect("opened");
+    bench.send(&pieces[0]).expect("the first");
+    // One with the machine's address as its sender and the same identification, and many others.
+    let (forged, _) = cut(udp((VM_CA, 9), ("10.2.0.8", 9)), 7, false);
+    _ = bench.send(&forged[0]);
+    for identification in 100..200 {
+        let (answer, _) = cut(udp(peer, own), identification, false);
+        bench.send(&answer[0]).expect("an answer");
+    }
+    for piece in &pieces[1..] {
+        bench.send(piece).expect("the rest of the datagram");
+    }
 }

@@ -88,15 +88,21 @@ fn a_trusted_vni_of_another_network_is_not_the_flows() {
         vnet: "Other".into(),
         ..objects.enis[&eni_id()].clone()
     };
-    objects.enis.insert("other".into(), eni);
-    let mut bench = Bench::of(objects);
-    bench
-        .send(&from_vm(udp((VM_CA, 1), ("10.2.0.8", 2))))
-        .expect("opened");
-    let packet = udp(("10.2.0.8", 2), (VM_CA, 1));
-    let macs = [REMOTE_MAC, ENI_MAC];
-    let frame = inside(Encapsulation::Vxlan, ENCAP_VNI, "100.0.0.8", macs, packet);
-    assert_eq!(bench.send(&frame), Err(Reason::FlowVni));
+    // Whether anything is in that network or not.
+    for is_used in [true, false] {
+        let mut objects = objects.clone();
+        if is_used {
+            objects.enis.insert("other".into(), eni.clone());
+        }
+        let mut bench = Bench::of(objects);
+        bench
+            .send(&from_vm(udp((VM_CA, 1), ("10.2.0.8", 2))))
+            .expect("opened");
+        let packet = udp(("10.2.0.8", 2), (VM_CA, 1));
+        let macs = [REMOTE_MAC, ENI_MAC];
+        let frame = inside(Encapsulation::Vxlan, ENCAP_VNI, "100.0.0.8", macs, packet);
+        assert_eq!(bench.send(&frame), Err(Reason::FlowVni), "{is_used}");
+    }
 }
 
 /// A packet from the network that looks like one of the machine's is judged as what it is.
