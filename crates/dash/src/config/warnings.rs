@@ -140,14 +140,29 @@ impl Configuration {
         }
     }
 
-    /// Private endpoints are of IPv6, whatever the routing type says.
+    /// Actions that are not what is done: mappings and routes say it by what they are.
     fn routing_type_warnings(&self, warnings: &mut Warnings) {
-        let kind = RoutingType::PrivateLink;
-        let actions = self.routing_types.get(&kind);
-        if actions.is_some_and(|actions| !actions.has(ActionType::FourToSix)) {
-            let message =
-                "without 4_to_6: packets get the IPv6 addresses of their mappings all the same";
-            warnings.tell(Key::RoutingType(kind), "items", message);
+        for (kind, actions) in self.routing_types.iter() {
+            let mut tell = |message: &str| {
+                warnings.tell(Key::RoutingType(*kind), "items", message);
+            };
+            let is_for_endpoints = *kind == RoutingType::PrivateLink;
+            match (is_for_endpoints, actions.has(ActionType::FourToSix)) {
+                (true, false) => tell(
+                    "without 4_to_6: packets get the IPv6 addresses of their mappings all the same",
+                ),
+                (false, true) if *kind != RoutingType::ServiceTunnel => {
+                    tell("4_to_6 has no effect but for private endpoints and service tunnels");
+                }
+                _ => {}
+            }
+            let is_of_routes = matches!(kind, RoutingType::Direct | RoutingType::VnetDirect);
+            let others = [ActionType::Drop, ActionType::StaticEncap];
+            if is_of_routes && others.iter().any(|action| actions.has(*action)) {
+                tell(
+                    "drop and staticencap have no effect here: routes do what their action_type says",
+                );
+            }
         }
     }
 
@@ -621,11 +636,21 @@ mod tests {
     }
 
     #[test]
-    fn private_link_without_its_translation_is_told() {
+    fn actions_that_are_not_what_is_done_are_told() {
         let kind = r#"{"DASH_ROUTING_TYPE_TABLE:privatelink": {"items": [
             {"action_name": "2", "action_type": "staticencap", "encap_type": "nvgre", "vni": 100}]}}"#;
         let told = "1 DASH_ROUTING_TYPE_TABLE:privatelink: items: without 4_to_6: packets get the IPv6 addresses of their mappings all the same";
         assert_eq!(warnings(&[GOOD, kind]), [told]);
+        let others = r#"{
+            "DASH_ROUTING_TYPE_TABLE:direct": {"items": [{"action_name": "1", "action_type": "drop"}]},
+            "DASH_ROUTING_TYPE_TABLE:vnet_encap": {"items": [
+                {"action_name": "1", "action_type": "4_to_6"},
+                {"action_name": "2", "action_type": "staticencap", "encap_type": "vxlan"}]}}"#;
+        let mut told = warnings(&[GOOD, others]);
+        told.sort();
+        let direct = "1 DASH_ROUTING_TYPE_TABLE:direct: items: drop and staticencap have no effect here: routes do what their action_type says";
+        let encap = "1 DASH_ROUTING_TYPE_TABLE:vnet_encap: items: 4_to_6 has no effect but for private endpoints and service tunnels";
+        assert_eq!(told, [direct, encap]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use twinpath_core::Instant;
 use twinpath_core::wire::layout::Fragment;
-use twinpath_core::wire::tunnel::entropy_of;
+use twinpath_core::wire::tunnel::{Tunnel, entropy_of};
 use twinpath_core::wire::{dissect, fields, protocol};
 
 use super::Dpu;
@@ -93,6 +93,7 @@ impl Dpu {
         let of = eni.map_or_else(|| "no ENI".to_owned(), |eni| format!("ENI {}", eni.id));
         let addressee = match reason {
             Reason::VipMiss => self.addressee(frame),
+            Reason::EniMiss => self.looked_up(frame).unwrap_or_default(),
             _ => String::new(),
         };
         let entry = format!("{of}: {}{addressee}", meaning(reason));
@@ -108,6 +109,21 @@ impl Dpu {
             Some(own) => format!("{to}, where the appliance's is {own}"),
             None => format!("{to}, and there is no appliance"),
         }
+    }
+
+    /// By what the ENI was looked for.
+    fn looked_up(&self, frame: &[u8]) -> Option<String> {
+        let outer = dissect(frame).ok()?;
+        let tunnel = Tunnel::read(frame, &outer, self.tables.switch().port).ok()?;
+        let inside = frame.get(tunnel.inner())?;
+        let (direction, mac) = self.tables.appliance().names_eni(inside, tunnel.key);
+        let [_, number] = tunnel_names(tunnel.encapsulation);
+        let (way, which) = match direction {
+            Direction::Outbound => ("outbound", "of the appliance's lookup"),
+            Direction::Inbound => ("inbound", "its destination"),
+        };
+        let key = tunnel.key;
+        Some(format!(": {mac} ({number} {key} is {way}: {which})"))
     }
 
     /// Says so if a packet of the machine's comes from another host.

@@ -294,7 +294,7 @@ impl Planner<'_> {
 
     fn note_routing_type(&self, kind: RoutingType, entry: &RoutingEntry) {
         self.policies
-            .note(|| Note::new("routing type", kind.to_string(), in_words(entry)));
+            .note(|| Note::new("routing type", kind.to_string(), in_words(kind, entry)));
     }
 
     fn routing_type(&self, kind: RoutingType) -> Result<&RoutingEntry, Reason> {
@@ -540,12 +540,13 @@ impl Target {
 }
 
 /// What a routing type's actions come to, in words.
-fn in_words(entry: &RoutingEntry) -> String {
+fn in_words(kind: RoutingType, entry: &RoutingEntry) -> String {
     let mut parts = Vec::new();
     if entry.drops {
         parts.push("drop".to_owned());
     }
-    if entry.four_to_six {
+    // Whether the type says so or not.
+    if matches!(kind, RoutingType::PrivateLink | RoutingType::ServiceTunnel) {
         parts.push("IPv4 to IPv6".to_owned());
     }
     for (kind, key) in entry.layers.into_iter().flatten() {

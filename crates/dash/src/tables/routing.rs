@@ -61,8 +61,6 @@ pub struct RoutingEntry {
     pub layers: [Option<(Encapsulation, Option<u32>)>; MAX_LAYERS],
     /// Packets are dropped.
     pub drops: bool,
-    /// IPv4 becomes IPv6.
-    pub four_to_six: bool,
     /// There are actions among them that no packet can be given: more tunnels, routing appliances.
     pub is_unsupported: bool,
 }
@@ -73,7 +71,6 @@ impl RoutingEntry {
     pub fn compile(actions: &RoutingActions) -> Self {
         let mut entry = Self {
             drops: actions.has(ActionType::Drop),
-            four_to_six: actions.has(ActionType::FourToSix),
             is_unsupported: actions.has(ActionType::Appliance)
                 || actions.encapsulations().count() > MAX_LAYERS,
             ..Self::default()

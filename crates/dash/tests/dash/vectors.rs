@@ -444,6 +444,10 @@ const WITHOUT_EFFECT: &[&str] = &[
     "DASH_QOS_TABLE qos_id",
     "DASH_ROUTE_GROUP_TABLE guid",
     "DASH_ROUTE_GROUP_TABLE version",
+    // Routes do what their own action says.
+    "DASH_ROUTING_TYPE_TABLE:direct items",
+    "DASH_ROUTING_TYPE_TABLE:drop items",
+    "DASH_ROUTING_TYPE_TABLE:vnet_direct items",
     "DASH_VNET_TABLE guid",
 ];
 
@@ -488,8 +492,14 @@ fn whatever_is_configured_is_noticed() {
                     continue;
                 };
                 let table = key.split(':').next().unwrap_or_default();
+                // Each routing type is another thing.
+                let what = if table == "DASH_ROUTING_TYPE_TABLE" {
+                    &*key
+                } else {
+                    table
+                };
                 for field in values.keys() {
-                    let full = format!("{table} {field}");
+                    let full = format!("{what} {field}");
                     fields.insert(full.clone());
                     if !noticed.contains(&full)
                         && is_noticed(step, without(&config, number, LeftOut::Field(field)))

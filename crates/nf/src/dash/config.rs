@@ -22,6 +22,9 @@ use twinpath_dash::{Dpu, Files};
 /// Most flows that a DPU can be told to know.
 const MAX_FLOWS: usize = 1 << 25;
 
+/// Routes and mappings with which it would take seconds to look for what will not work.
+const MOST_LOOKED_AT: usize = 1_000_000;
+
 /// How many things are told of those that wait.
 const MOST_TOLD: usize = 20;
 
@@ -440,9 +443,14 @@ impl Config {
         all.into_iter().map(warning).collect()
     }
 
-    /// What is right in each object, and will not work together as somebody may want it.
+    /// What is right in each object, and will not work together as somebody may want it: all of it is looked
+    /// at, so nothing is said of what is [very large](MOST_LOOKED_AT).
     pub fn doubtful(&self) -> Vec<String> {
         let snapshot = self.store.snapshot();
+        let costs = snapshot.configuration.costs();
+        if costs.routes.number + costs.mappings.number >= MOST_LOOKED_AT {
+            return Vec::new();
+        }
         let warnings = snapshot.configuration.warnings();
         warnings.iter().map(ToString::to_string).collect()
     }
