@@ -12,10 +12,11 @@ mod segments;
 mod vnet;
 
 pub use segments::{Oversized, check_length, keep_first_segment, segments, segments_inside};
-pub use vnet::{VNET_BYTES, VnetHeader};
+pub use vnet::{Segments, VNET_BYTES, VnetHeader};
 
 use twinpath_core::Frame;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
+use twinpath_core::wire::tunnel::Tunnel;
 use twinpath_core::wire::{checksum, dissect, fields};
 
 const ETHERNET_BYTES: usize = 14;
@@ -43,6 +44,15 @@ pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
 /// the same: if it is right it stays what it is. Only for virtual cables, on which bits do not flip.
 pub fn complete_if_partial(frame: &mut [u8]) {
     let Ok(layout) = dissect(frame) else { return };
+    // The checksum around is right once that inside is. A host makes no tunnel in a tunnel so.
+    if layout.transport == Transport::Udp && layout.fragment == Fragment::Whole {
+        complete_inside(frame, &layout);
+    }
+    complete_own(frame, &layout);
+}
+
+/// The same of the outermost packet.
+fn complete_own(frame: &mut [u8], layout: &Layout) {
     if layout.fragment != Fragment::Whole {
         return;
     }
@@ -51,9 +61,21 @@ pub fn complete_if_partial(frame: &mut [u8]) {
     };
     let (start, end) = (usize::from(layout.l4), layout.end as usize);
     let field = &frame[start + offset..start + offset + 2];
-    let partial = partial_checksum(frame, &layout).to_be_bytes();
+    let partial = partial_checksum(frame, layout).to_be_bytes();
     if *field == partial {
         complete(&mut frame[..end], start, offset);
+    }
+}
+
+/// The same of the packet in a tunnel, if the frame is one.
+fn complete_inside(frame: &mut [u8], outer: &Layout) {
+    let port = fields::destination_port(frame, outer);
+    let Ok(tunnel) = Tunnel::read(frame, outer, port) else {
+        return;
+    };
+    let inside = frame.get_mut(tunnel.inner()).unwrap_or(&mut []);
+    if let Ok(layout) = dissect(inside) {
+        complete_own(inside, &layout);
     }
 }
 
@@ -119,7 +141,8 @@ fn has_segments(layout: &Layout) -> bool {
 mod tests {
     use super::*;
     use twinpath_core::Pools;
-    use twinpath_core::wire::{PacketBuilder, verify_transport_checksum};
+    use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
+    use twinpath_core::wire::{MacAddress, PacketBuilder, verify_transport_checksum};
 
     pub(super) fn packets() -> Vec<Vec<u8>> {
         let ends = [
@@ -138,6 +161,45 @@ mod tests {
             }
         }
         packets
+    }
+
+    /// A packet in a tunnel of this kind, between addresses of its own version.
+    pub(super) fn in_tunnel(packet: &[u8], encapsulation: Encapsulation) -> Vec<u8> {
+        let layout = dissect(packet).expect("sound");
+        let outer = Outer {
+            source_mac: MacAddress([2; 6]),
+            destination_mac: MacAddress([4; 6]),
+            source: fields::source_address(packet, &layout),
+            destination: fields::destination_address(packet, &layout),
+            encapsulation,
+            key: 77,
+            vxlan_port: VXLAN_PORT,
+            ttl: 64,
+        };
+        let varying = Varying {
+            source_port: 50_000,
+            udp_checksum: true,
+            ..Varying::default()
+        };
+        let mut frame = vec![0; outer.header_bytes()];
+        frame.extend_from_slice(packet);
+        outer.emit(&varying, &mut frame).expect("sound");
+        frame
+    }
+
+    /// Hosts leave that of a packet in their tunnels to the card, too.
+    #[test]
+    fn half_made_checksums_inside_are_found_and_completed() {
+        for packet in packets() {
+            let whole = in_tunnel(&packet, Encapsulation::Vxlan);
+            let (inner, layout) = (whole.len() - packet.len(), dissect(&packet).expect("sound"));
+            let at = inner + usize::from(layout.l4) + checksum_at(layout.transport).expect("one");
+            let mut half = whole.clone();
+            let partial = partial_checksum(&packet, &layout);
+            half[at..at + 2].copy_from_slice(&partial.to_be_bytes());
+            complete_if_partial(&mut half);
+            assert_eq!(half, whole);
+        }
     }
 
     #[test]

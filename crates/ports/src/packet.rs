@@ -14,7 +14,7 @@ use crate::counters::PortCounters;
 use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
 use crate::messages::{BURST, Messages, Received};
-use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length, put_tag};
+use crate::offload::{Oversized, Segments, VNET_BYTES, VnetHeader, check_length, put_tag};
 use crate::part::Part;
 use crate::program::{HostPrefix, Ingress};
 use crate::sys;
@@ -177,7 +177,9 @@ impl PacketPort {
         for (number, (frame, ancillary)) in buffers.zip(&self.ancillary).enumerate() {
             let received = self.messages.received(number);
             long += usize::from(received.len > VNET_BYTES + SMALL_PACKET_BYTES);
-            burst.extend(keep(received, frame, ancillary, pools, counters));
+            if let Some((frame, segments)) = keep(received, frame, ancillary, pools, counters) {
+                segments.hand_on(frame, pools, burst, counters);
+            }
         }
         self.empty.note(count, long);
         Ok(())
@@ -334,7 +336,7 @@ fn keep(
     ancillary: &Ancillary,
     pools: &mut Pools,
     counters: &mut PortCounters,
-) -> Option<Frame> {
+) -> Option<(Frame, Segments)> {
     let Some(len) = received.len.checked_sub(VNET_BYTES) else {
         pools.give(frame);
         return None;
@@ -360,14 +362,14 @@ fn keep(
         frame.set_len(len);
     }
     counters.received(len);
-    let is_sound = VnetHeader::of(&ancillary.header).accept(&mut frame);
+    let segments = VnetHeader::of(&ancillary.header).accept(&mut frame);
     let has_tag = received.tag.is_none_or(|tag| put_tag(&mut frame, tag));
-    if !is_sound || !has_tag {
+    let Some(segments) = segments.filter(|_| has_tag) else {
         counters.receive_malformed += 1;
         pools.give(frame);
         return None;
-    }
-    Some(frame)
+    };
+    Some((frame, segments))
 }
 
 /// A long frame in a long buffer.

@@ -238,7 +238,16 @@ fn sharing(way: Way, prefixes: i32) -> (Vec<u8>, u32) {
     code.and(2, 1);
     code.jump_if(2, When::NotEqual, 0, "kernel");
     code.load(Width::Byte, 2, FRAME, at::V4_DESTINATION);
+    code.jump_if(2, When::AtLeast, 240, "high v4");
     code.jump_if(2, When::AtLeast, 224, "kernel");
+    code.jump("one's v4");
+    // Of what is reserved one address is for all; routes may lead to the others.
+    code.label("high v4");
+    code.load(Width::Half, 2, FRAME, at::V4_DESTINATION);
+    code.jump_if(2, When::NotEqual, kind([0xff; 2]), "one's v4");
+    code.load(Width::Half, 2, FRAME, at::V4_DESTINATION + 2);
+    code.jump_if(2, When::Equal, kind([0xff; 2]), "kernel");
+    code.label("one's v4");
     key_v4(&mut code, at::V4_DESTINATION);
     code.jump("look");
 

@@ -88,8 +88,8 @@ impl TapPort {
             };
             counters.received(len);
             match VnetHeader::of(&header).accept(&mut frame) {
-                true => burst.push(frame),
-                false => {
+                Some(segments) => segments.hand_on(frame, pools, burst, counters),
+                None => {
                     counters.receive_malformed += 1;
                     pools.give(frame);
                 }

@@ -118,12 +118,16 @@ impl Dpu {
         let inside = frame.get(tunnel.inner())?;
         let (direction, mac) = self.tables.appliance().names_eni(inside, tunnel.key);
         let [_, number] = tunnel_names(tunnel.encapsulation);
-        let (way, which) = match direction {
-            Direction::Outbound => ("outbound", "of the appliance's lookup"),
-            Direction::Inbound => ("inbound", "its destination"),
+        let way = match direction {
+            Direction::Outbound => "outbound",
+            Direction::Inbound => "inbound",
+        };
+        let end = match mac == fields::source_mac(inside) {
+            true => "source",
+            false => "destination",
         };
         let key = tunnel.key;
-        Some(format!(": {mac} ({number} {key} is {way}: {which})"))
+        Some(format!(": {mac}, the {end} ({number} {key} is {way})"))
     }
 
     /// Says so if a packet of the machine's comes from another host.

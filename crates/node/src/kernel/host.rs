@@ -40,7 +40,8 @@ impl HostAddresses {
         let Some(&destination) = destination else {
             return false;
         };
-        let is_group = frame[0] & 1 != 0 || destination[0] >= 224;
+        let is_of_many = (224..240).contains(&destination[0]) || destination == [255; 4];
+        let is_group = frame[0] & 1 != 0 || is_of_many;
         is_group || self.has(Address::from_v4(destination))
     }
 
@@ -114,7 +115,14 @@ mod tests {
         ] {
             assert!(takes(own), "{own}");
         }
-        for other in ["192.0.2.2:1", "198.51.100.7:1", "[2001:db8::2]:1"] {
+        for other in [
+            "192.0.2.2:1",
+            "198.51.100.7:1",
+            "[2001:db8::2]:1",
+            // Routes of the kernel may lead there.
+            "240.1.1.1:1",
+            "255.255.1.1:1",
+        ] {
             assert!(!takes(other), "{other}");
         }
     }

@@ -224,35 +224,11 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::packets;
+    use super::super::tests::{in_tunnel, packets};
     use super::*;
     use proptest::prelude::*;
-    use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
-    use twinpath_core::wire::{MacAddress, verify_ipv4_checksum, verify_transport_checksum};
-
-    /// A packet in a tunnel of this kind, between addresses of its own version.
-    fn in_tunnel(packet: &[u8], encapsulation: Encapsulation) -> Vec<u8> {
-        let layout = dissect(packet).expect("sound");
-        let outer = Outer {
-            source_mac: MacAddress([2; 6]),
-            destination_mac: MacAddress([4; 6]),
-            source: fields::source_address(packet, &layout),
-            destination: fields::destination_address(packet, &layout),
-            encapsulation,
-            key: 77,
-            vxlan_port: VXLAN_PORT,
-            ttl: 64,
-        };
-        let varying = Varying {
-            source_port: 50_000,
-            udp_checksum: true,
-            ..Varying::default()
-        };
-        let mut frame = vec![0; outer.header_bytes()];
-        frame.extend_from_slice(packet);
-        outer.emit(&varying, &mut frame).expect("sound");
-        frame
-    }
+    use twinpath_core::wire::tunnel::{Encapsulation, VXLAN_PORT};
+    use twinpath_core::wire::{verify_ipv4_checksum, verify_transport_checksum};
 
     /// Segments of a packet in a tunnel are those of the packet alone, each in the tunnel.
     #[test]

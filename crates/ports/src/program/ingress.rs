@@ -18,6 +18,9 @@ pub(super) const NEXT: i32 = -1;
 /// Offsets in the program's context.
 pub(super) const FRAME_AT: [i16; 2] = [76, 80];
 const HAS_TAG: i16 = 20;
+const TAG: i16 = 24;
+/// The bits of a tag that name a VLAN.
+const VLAN: i32 = 0xfff;
 
 /// A program on an interface, for as long as this is there.
 pub struct Ingress {
@@ -27,7 +30,7 @@ pub struct Ingress {
 
 impl Ingress {
     /// Puts the program on an interface, in place of one that a former process has left. Where this host
-    /// shares the interface, packets of its own go on; so do, in any case, those with VLAN tags, which an
+    /// shares the interface, packets of its own go on; so do, in any case, those of a VLAN, which an
     /// interface of the kernel's may be for.
     ///
     /// # Errors
@@ -76,10 +79,15 @@ fn link_name(interface: u32) -> String {
     format!("ingress-{interface}-link")
 }
 
-/// A packet whose tag is beside it is left alone.
+/// A packet of a VLAN is left alone. One whose tag has a priority alone is no VLAN's: the kernel takes it
+/// for one without a tag, whatever tags of this kind are behind the first.
 pub(super) fn pass_tags(code: &mut Assembler) {
     code.load(Width::Word, 2, 6, HAS_TAG);
+    code.jump_if(2, When::Equal, 0, "of no VLAN");
+    code.load(Width::Word, 2, 6, TAG);
+    code.and(2, VLAN);
     code.jump_if(2, When::NotEqual, 0, "kernel");
+    code.label("of no VLAN");
 }
 
 /// The kernel has no packet any more, the socket has its copy.

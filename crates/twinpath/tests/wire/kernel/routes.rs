@@ -3,7 +3,12 @@
 use super::{misses, network, pings, reaches, service};
 use crate::middle::{Middle, wait_for};
 use crate::programs::succeed;
-use twinpath_netns::is_possible;
+use crate::raw::{Injector, Listener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields};
+use twinpath_netns::{Network, is_possible};
 
 /// What is behind the server.
 const BEHIND: [&str; 2] = ["203.0.113.1", "2001:db8:f::1"];
@@ -74,4 +79,84 @@ fn a_kernel_that_forwards_does_not_see_what_is_the_nodes() {
         }
         drop(middle.stop());
     }
+}
+
+/// Ports of datagrams with no tag, with a tag that has a priority alone, and with two of them.
+const PRIORITIES: [u16; 3] = [7000, 7001, 7002];
+
+/// To the kernel a frame whose tags have a priority alone is one without tags: where it forwards, or such
+/// a frame is for the host, it gets none that is the node's.
+#[test]
+fn frames_of_a_priority_alone_do_not_go_round_the_node() {
+    if !is_possible() {
+        return;
+    }
+    for (driver, arrives_twice) in [("af_packet", true), ("auto", false), ("af_xdp", false)] {
+        let network = network();
+        succeed(
+            &network,
+            "middle",
+            "sysctl",
+            &["-q", "-w", "net.ipv4.ip_forward=1"],
+        );
+        let middle = Middle::start(&network, &service(driver, &[]));
+        assert!(
+            wait_for(|| pings(&network, "client", "198.51.100.1")),
+            "{driver}"
+        );
+        let said = succeed(&network, "client", "ip", &["neigh", "show", "192.168.1.1"]);
+        let mac = said
+            .split_whitespace()
+            .skip_while(|word| *word != "lladdr")
+            .nth(1);
+        let mac: MacAddress = mac.expect("pinged").parse().expect("a MAC address");
+        let arrived = arrivals(&network, mac);
+        for (tags, port) in PRIORITIES.into_iter().enumerate() {
+            let count = arrived.iter().filter(|other| **other == port).count();
+            let most = if arrives_twice { 2 } else { 1 };
+            assert!(count <= most, "{driver}: {tags} tags: {count} times");
+            assert!(
+                tags > 1 || count == most,
+                "{driver}: {tags} tags: {count} times"
+            );
+        }
+        drop(middle.stop());
+    }
+}
+
+/// The ports of datagrams that arrive at the server, of one of each kind that the client sends by a router.
+fn arrivals(network: &Network, router: MacAddress) -> Vec<u16> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let received = network.on("server", move || {
+        let (mut listener, mut ports) = (Listener::open("eth0"), Vec::new());
+        while !ends.load(Ordering::Relaxed) {
+            listener.take(|frame| {
+                let layout = dissect(frame).unwrap_or_default();
+                let port = fields::destination_port(frame, &layout);
+                ports.extend(PRIORITIES.contains(&port).then_some(port));
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ports
+    });
+    let sent = network.on("client", move || {
+        let from = Endpoint::v4([192, 168, 1, 10], 4000);
+        for (tags, port) in PRIORITIES.into_iter().enumerate() {
+            let to = Endpoint::v4([198, 51, 100, 1], port);
+            let packet = PacketBuilder::udp(from, to).macs(MacAddress([2; 6]), router);
+            let mut frame = packet.to_vec().expect("short");
+            for _ in 0..tags {
+                frame.splice(12..12, [0x81, 0, 0, 0]);
+            }
+            let mut one = Some(frame);
+            let mut injector = Injector::open("eth0");
+            let end = Instant::now() + Duration::from_millis(20);
+            injector.send_at(60, end, || one.take().expect("one in so short a time"));
+        }
+    });
+    sent.join().expect("no panic");
+    std::thread::sleep(Duration::from_millis(500));
+    is_over.store(true, Ordering::Relaxed);
+    received.join().expect("no panic")
 }
