@@ -25,6 +25,7 @@ mod soak;
 mod split;
 mod start;
 mod tagged;
+mod tunnelled;
 #[cfg(feature = "verbs")]
 mod verbs;
 mod warned;
