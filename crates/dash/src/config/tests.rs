@@ -1006,3 +1006,35 @@ fn a_long_chain_that_leads_nowhere_is_walked_once() {
     delete(&mut store, &[&format!("DASH_ENI_TABLE:{:05}", ENIS - 1)]);
     assert_eq!(store.unsettled(), [0; 2]);
 }
+
+/// Whether a block is another's is looked up, however many ENIs have one.
+#[test]
+fn every_eni_may_have_a_block_and_all_may_change() {
+    const ENIS: u16 = 60_000;
+    let eni = |eni: u16| {
+        let [high, low] = eni.to_be_bytes();
+        format!(
+            r#""DASH_ENI_TABLE:{eni}": {{"mac_address": "02:00:00:00:{high:02x}:{low:02x}", "vnet": "blue"}}"#
+        )
+    };
+    let nats = |shift: u16| {
+        let nats = (0..ENIS).map(|eni| {
+            let block = (eni + shift) % ENIS;
+            format!(r#""DASH_ENI_NAT_TABLE:{eni}": {{"pool": "p", "block": {block}}}"#)
+        });
+        format!("{{{}}}", nats.collect::<Vec<_>>().join(","))
+    };
+    let enis: Vec<_> = (0..ENIS).map(eni).collect();
+    let pool = r#""DASH_NAT_POOL_TABLE:p": {"addresses": "203.0.113.1", "block_size": 1}"#;
+    let vnet = r#""DASH_VNET_TABLE:blue": {"vni": 1}"#;
+    let mut store = Store::default();
+    set(
+        &mut store,
+        &format!("{{{vnet}, {pool}, {}}}", enis.join(",")),
+    );
+    for shift in [0, 1] {
+        set(&mut store, &nats(shift));
+        assert_eq!(store.unsettled(), [0; 2]);
+        assert_eq!(block_of(&store, "7"), format!("p:{}", 7 + shift));
+    }
+}

@@ -133,7 +133,7 @@ fn have_one_in_common(mut one: &[Address], mut other: &[Address]) -> bool {
 }
 
 /// Behind which endpoints an ENI's machine hides where its packets leave by direct routes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EniNat {
     /// The pool.
     pub pool: NatPoolId,
