@@ -473,6 +473,22 @@ impl Configuration {
         let of_block = from.take_while(move |(other, _)| other == nat);
         of_block.map(|(_, eni)| eni)
     }
+
+    /// The pool in which an external endpoint is.
+    pub(super) fn pool_with(&self, address: Address, port: u16) -> Option<&NatPoolId> {
+        let mut pools = self.nat_pools.iter();
+        let pool = pools.find(|(_, pool)| pool.includes(address, port))?;
+        Some(pool.0)
+    }
+
+    /// The range of a port map in which a port is.
+    pub(super) fn range_with(&self, map: &PortMapId, port: u16) -> Option<PortRange> {
+        let (ranges, one) = (&self.port_maps.get(map)?.ranges, PortRange::one(port));
+        let around = ranges.neighbors(&one).into_iter().flatten();
+        let mut ranges = around.map(|(ports, _)| ports).chain(ranges.get_key(&one));
+        let with_it = ranges.find(|ports| ports.first() <= port && port <= ports.last());
+        with_it.copied()
+    }
 }
 
 /// A binding of a stage that has one.
