@@ -46,6 +46,8 @@ pub struct Configuration {
     pub pa_validations: SharedMap<Vni, Arc<PaValidation>>,
     /// ENIs with what each has for itself.
     pub enis: SharedMap<EniId, Arc<EniTable>>,
+    /// Which ENIs have a block of a pool: one at most, except while some exchange theirs.
+    nat_blocks: SharedMap<(EniNat, EniId), ()>,
     /// Sets of DPUs, as a DPU is told.
     pub ha_sets: SharedMap<HaSetId, Arc<HaSet>>,
     /// Roles, as a DPU is told.
@@ -363,11 +365,7 @@ impl Configuration {
                     table.route_group = Some(value.group);
                 }
             }
-            Object::EniNat(key, value) => {
-                if let Some(table) = group(&mut self.enis, &key) {
-                    table.nat = Some(value);
-                }
-            }
+            Object::EniNat(key, value) => self.set_nat(&key, Some(value)),
             Object::RouteRule(key, value) => {
                 if let Some(table) = group(&mut self.enis, &key.eni) {
                     table.route_rules.insert(InboundMatch::from(&key), value);
@@ -421,17 +419,18 @@ impl Configuration {
                     table.remove(key.address);
                 }
             }
-            Key::Eni(key) => drop(self.enis.remove(key)),
+            Key::Eni(key) => {
+                let gone = self.enis.remove(key);
+                if let Some(nat) = gone.and_then(|table| table.nat.clone()) {
+                    self.nat_blocks.remove(&(nat, key.clone()));
+                }
+            }
             Key::EniRoute(key) => {
                 if let Some(table) = group(&mut self.enis, key) {
                     table.route_group = None;
                 }
             }
-            Key::EniNat(key) => {
-                if let Some(table) = group(&mut self.enis, key) {
-                    table.nat = None;
-                }
-            }
+            Key::EniNat(key) => self.set_nat(key, None),
             Key::RouteRule(key) => {
                 if let Some(table) = group(&mut self.enis, &key.eni) {
                     table.route_rules.remove(&InboundMatch::from(key));
@@ -449,6 +448,46 @@ impl Configuration {
             }
             other => self.remove_plain(other),
         }
+    }
+
+    /// Gives an ENI a NAT gateway, or takes the one that it has.
+    fn set_nat(&mut self, eni: &EniId, nat: Option<EniNat>) {
+        let Some(table) = group(&mut self.enis, eni) else {
+            return;
+        };
+        if let Some(old) = std::mem::replace(&mut table.nat, nat.clone()) {
+            self.nat_blocks.remove(&(old, eni.clone()));
+        }
+        if let Some(new) = nat {
+            self.nat_blocks.insert((new, eni.clone()), ());
+        }
+    }
+
+    /// The ENIs that have a block of a pool, which is one at most, except while some exchange theirs.
+    pub(super) fn enis_with_block<'c>(
+        &'c self,
+        nat: &'c EniNat,
+    ) -> impl Iterator<Item = &'c EniId> + 'c {
+        let first = (nat.clone(), EniId::from(""));
+        let from = self.nat_blocks.iter_from(&first).map(|(key, ())| key);
+        let of_block = from.take_while(move |(other, _)| other == nat);
+        of_block.map(|(_, eni)| eni)
+    }
+
+    /// The pool in which an external endpoint is.
+    pub(super) fn pool_with(&self, address: Address, port: u16) -> Option<&NatPoolId> {
+        let mut pools = self.nat_pools.iter();
+        let pool = pools.find(|(_, pool)| pool.includes(address, port))?;
+        Some(pool.0)
+    }
+
+    /// The range of a port map in which a port is.
+    pub(super) fn range_with(&self, map: &PortMapId, port: u16) -> Option<PortRange> {
+        let (ranges, one) = (&self.port_maps.get(map)?.ranges, PortRange::one(port));
+        let around = ranges.neighbors(&one).into_iter().flatten();
+        let mut ranges = around.map(|(ports, _)| ports).chain(ranges.get_key(&one));
+        let with_it = ranges.find(|ports| ports.first() <= port && port <= ports.last());
+        with_it.copied()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::configuration::Configuration;
-use super::tables::EniTable;
 use crate::objects::*;
 
 /// What keeps an object from being in force.
@@ -377,10 +376,8 @@ impl Configuration {
             by: Key::NatPool(nat.pool.clone()),
             why: Why::NoBlock,
         });
-        let has_it = move |table: &EniTable| table.nat.as_ref() == Some(nat);
-        let enis = self.enis.iter();
-        let enis = enis.filter(move |(other, table)| *other != id && has_it(table));
-        let enis = enis.map(|(other, _)| Obstacle {
+        let enis = self.enis_with_block(nat).filter(move |other| *other != id);
+        let enis = enis.map(|other| Obstacle {
             field: "block",
             by: Key::EniNat(other.clone()),
             why: Why::Block,

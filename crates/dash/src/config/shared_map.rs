@@ -118,7 +118,10 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     }
 
     /// The entries from a key on, whether it is there or not.
-    pub fn iter_from(&self, key: &K) -> impl Iterator<Item = (&K, &V)> {
+    pub fn iter_from<'m>(
+        &'m self,
+        key: &K,
+    ) -> impl Iterator<Item = (&'m K, &'m V)> + use<'m, K, V> {
         let pieces = self.pieces.get(self.piece_of(key)..).unwrap_or(&[]);
         let first = pieces.first().map_or(&[][..], |piece| {
             &piece[piece.partition_point(|(one, _)| one < key)..]

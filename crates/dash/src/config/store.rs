@@ -1,8 +1,9 @@
 //! What was asked for, and what of it is in force.
 
 mod exchange;
+mod places;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
@@ -12,6 +13,7 @@ use super::tables::AclTable;
 use super::touched::{Touched, touched_enis};
 use crate::objects::*;
 use exchange::{Blocked, Exchange};
+use places::{Place, Places};
 use twinpath_core::wire::MacAddress;
 
 /// Where a change was written.
@@ -42,22 +44,28 @@ pub struct Waiting {
     /// What keeps it from being in force.
     pub obstacle: Obstacle,
     /// What else keeps it: an object that would have to change together with it, and may not yet.
-    pub(super) with: Option<Key>,
+    with: Option<Key>,
+    /// What another has, if that keeps it.
+    place: Option<Place>,
 }
 
 impl Waiting {
-    /// The objects with which it is tried again: beside the one that keeps it, for a rule whose tag is not
-    /// of its group's version, the group, and what would have to change together with it.
-    pub(super) fn kept_by(&self) -> impl Iterator<Item = Key> + use<> {
-        let by = &self.obstacle.by;
-        let group = match (&self.object, by) {
+    /// The objects with which it is tried again, beside the one that keeps it: for a rule whose tag is not
+    /// of its group's version the group, and what would have to change together with it.
+    fn beside(&self) -> impl Iterator<Item = Key> + use<> {
+        let group = match (&self.object, &self.obstacle.by) {
             (Object::AclRule(rule, _), Key::PrefixTag(_)) => {
                 Some(Key::AclGroup(rule.group.clone()))
             }
             _ => None,
         };
-        let all = std::iter::once(by.clone()).chain(group);
-        all.chain(self.with.clone())
+        group.into_iter().chain(self.with.clone())
+    }
+
+    /// All objects with which it is tried again, except for one that has the place for which it waits.
+    fn tried_with(&self) -> impl Iterator<Item = Key> + use<> {
+        let by = self.place.is_none().then(|| self.obstacle.by.clone());
+        by.into_iter().chain(self.beside())
     }
 }
 
@@ -114,12 +122,15 @@ pub struct Store {
     /// How many objects in force refer to one.
     referrers: HashMap<Key, usize>,
     waiting: SharedMap<Key, Arc<Waiting>>,
-    /// Which objects wait because of one.
+    /// Which objects wait because of one, other than for a place.
     kept_by: SharedMap<Key, SharedMap<Key, ()>>,
+    places: Places,
     leaving: SharedMap<Key, Origin>,
     /// Objects that wait for what another has: both may change together, which is tried when all of a
     /// batch is read.
     to_exchange: Vec<Key>,
+    /// The same, so that each is there once.
+    is_to_exchange: HashSet<Key>,
     /// ENIs that wait until another goes.
     without_room: SharedMap<Key, ()>,
     macs: HashMap<MacAddress, EniId>,
@@ -211,6 +222,7 @@ impl Store {
         }
         self.set_all(&mut row);
         self.exchange_all();
+        self.tell_holders();
         self.publish()
     }
 
@@ -267,6 +279,51 @@ impl Store {
                     self.admit(object, origin, &mut work);
                 }
             }
+            self.fill(self.places.of(&key), &mut work);
+        }
+    }
+
+    /// Tries those who wait for places, by key, until somebody has each of these; the others wait on.
+    fn fill(&mut self, places: Vec<Place>, work: &mut Vec<Key>) {
+        let first = |places: &Places, place| Some((places.first(&place)?, place));
+        let next = places.into_iter();
+        let mut next: BTreeSet<_> = next.filter_map(|it| first(&self.places, it)).collect();
+        while let Some((key, place)) = next.pop_first() {
+            if let Some(holder) = self.holder(&place) {
+                self.places.pass_on(&place, &holder);
+            } else if let Some(waiting) = self.stop_waiting(&key) {
+                self.admit(waiting.object, waiting.origin, work);
+                next.extend(first(&self.places, place));
+            }
+        }
+    }
+
+    /// Who has a place.
+    fn holder(&self, place: &Place) -> Option<Key> {
+        let now = &self.configuration;
+        match place {
+            Place::Mac(mac) => self.macs.get(mac).cloned().map(Key::Eni),
+            Place::Block(nat) => {
+                let eni = now.enis_with_block(nat).next();
+                eni.cloned().map(Key::EniNat)
+            }
+            Place::External(address, port) => {
+                let pool = now.pool_with(*address, *port);
+                pool.cloned().map(Key::NatPool)
+            }
+            Place::Port(map, port) => {
+                let (ports, map) = (now.range_with(map, *port)?, map.clone());
+                Some(Key::PortMapRange(PortMapRangeKey { map, ports }))
+            }
+        }
+    }
+
+    /// Has all who wait know who has what they wait for.
+    fn tell_holders(&mut self) {
+        for (key, holder) in self.places.take_passed_on() {
+            if let Some(waiting) = self.waiting.get_mut(&key) {
+                Arc::make_mut(waiting).obstacle.by = holder;
+            }
         }
     }
 
@@ -275,7 +332,7 @@ impl Store {
         let Some(obstacle) = self.obstacle(&object) else {
             return self.put(object, work);
         };
-        if obstacle.is_taken() {
+        if obstacle.is_taken() && self.is_to_exchange.insert(object.key()) {
             self.to_exchange.push(object.key());
         }
         self.wait(Waiting {
@@ -283,6 +340,7 @@ impl Store {
             origin,
             obstacle,
             with: None,
+            place: None,
         });
     }
 
@@ -290,6 +348,7 @@ impl Store {
     fn exchange_all(&mut self) {
         let mut dead_ends = HashSet::new();
         while let Some(key) = self.to_exchange.pop() {
+            self.is_to_exchange.remove(&key);
             if self.may_exchange(&key, &mut dead_ends) {
                 dead_ends.clear();
                 let mut work = Vec::new();
@@ -328,7 +387,10 @@ impl Store {
             (Key::AclGroup(_), Key::AclRule(rule)) => self.configuration.tags_of_rule(&rule),
             _ => Vec::new(),
         };
-        waiting.kept_by().flat_map(around).collect()
+        let holder = waiting.place.as_ref().and_then(|it| self.places.holder(it));
+        let by = holder.unwrap_or(&waiting.obstacle.by).clone();
+        let keys = std::iter::once(by).chain(waiting.beside());
+        keys.flat_map(around).collect()
     }
 
     /// An object that waits for what another has.
@@ -381,7 +443,7 @@ impl Store {
         self.waiting.get(key).map(|waiting| &**waiting)
     }
 
-    fn wait(&mut self, waiting: Waiting) {
+    fn wait(&mut self, mut waiting: Waiting) {
         if self.waiting.len() >= self.limits.waiting {
             self.dropped += 1;
             return;
@@ -390,31 +452,40 @@ impl Store {
         if matches!(waiting.obstacle.why, Why::NoRoom { .. }) {
             self.without_room.insert(key.clone(), ());
         }
-        for by in waiting.kept_by() {
-            match self.kept_by.get_mut(&by) {
-                Some(kept) => {
-                    kept.insert(key.clone(), ());
-                }
-                None => {
-                    let kept = SharedMap::from_iter([(key.clone(), ())]);
-                    self.kept_by.insert(by, kept);
-                }
-            }
+        let now = &self.configuration;
+        waiting.place = self.places.wanted(&waiting, now);
+        if let Some(place) = &waiting.place {
+            self.places.wait(place, key.clone(), &waiting.obstacle.by);
+        }
+        for by in waiting.tried_with() {
+            self.keep(key.clone(), by);
         }
         self.waiting.insert(key, Arc::new(waiting));
     }
 
+    /// Has an object tried again when another comes, changes or goes.
+    fn keep(&mut self, key: Key, by: Key) {
+        match self.kept_by.get_mut(&by) {
+            Some(kept) => _ = kept.insert(key, ()),
+            None => _ = self.kept_by.insert(by, SharedMap::from_iter([(key, ())])),
+        }
+    }
+
     /// Forgets a version that waits; the one that did.
     fn stop_waiting(&mut self, key: &Key) -> Option<Waiting> {
-        let waiting = Arc::unwrap_or_clone(self.waiting.remove(key)?);
+        let mut waiting = Arc::unwrap_or_clone(self.waiting.remove(key)?);
         self.without_room.remove(key);
-        for by in waiting.kept_by() {
+        for by in waiting.tried_with() {
             if let Some(kept) = self.kept_by.get_mut(&by) {
                 kept.remove(key);
                 if kept.is_empty() {
                     self.kept_by.remove(&by);
                 }
             }
+        }
+        let place = waiting.place.take();
+        if let Some(holder) = place.and_then(|place| self.places.stop(&place, key)) {
+            waiting.obstacle.by = holder;
         }
         Some(waiting)
     }

@@ -116,24 +116,41 @@ impl NatPool {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.ports.first() <= other.ports.last()
             && other.ports.first() <= self.ports.last()
-            && have_one_in_common(&self.addresses, &other.addresses)
+            && self.common_addresses(other).next().is_some()
+    }
+
+    /// The addresses that two pools have in common.
+    pub fn common_addresses(&self, other: &Self) -> impl Iterator<Item = Address> {
+        in_both(&self.addresses, &other.addresses)
+    }
+
+    /// Whether an external endpoint is one of the pool's.
+    #[must_use]
+    pub fn includes(&self, address: Address, port: u16) -> bool {
+        let ports = self.ports.first()..=self.ports.last();
+        ports.contains(&port) && self.addresses.binary_search(&address).is_ok()
     }
 }
 
-/// Whether an address is in both lists, each of which is in order.
-fn have_one_in_common(mut one: &[Address], mut other: &[Address]) -> bool {
-    while let (Some(first), Some(second)) = (one.first(), other.first()) {
-        match first.cmp(second) {
-            Ordering::Equal => return true,
-            Ordering::Less => one = &one[one.partition_point(|address| address < second)..],
-            Ordering::Greater => other = &other[other.partition_point(|address| address < first)..],
+/// The addresses that are in both lists, each of which is in order.
+fn in_both(mut one: &[Address], mut other: &[Address]) -> impl Iterator<Item = Address> {
+    std::iter::from_fn(move || {
+        while let (Some(first), Some(second)) = (one.first(), other.first()) {
+            match first.cmp(second) {
+                Ordering::Equal => {
+                    one = &one[1..];
+                    return Some(*first);
+                }
+                Ordering::Less => one = &one[one.partition_point(|it| it < second)..],
+                Ordering::Greater => other = &other[other.partition_point(|it| it < first)..],
+            }
         }
-    }
-    false
+        None
+    })
 }
 
 /// Behind which endpoints an ENI's machine hides where its packets leave by direct routes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EniNat {
     /// The pool.
     pub pool: NatPoolId,
@@ -185,15 +202,15 @@ mod tests {
                 .collect()
         };
         for (one, other, expected) in [
-            (&[1, 3, 5, 7][..], &[0, 2, 4, 6, 8][..], false),
-            (&[1, 3, 5, 7], &[0, 7], true),
-            (&[1, 3, 5, 7], &[1], true),
-            (&[1], &[2, 3], false),
-            (&[], &[1], false),
+            (&[1, 3, 5, 7][..], &[0, 2, 4, 6, 8][..], &[][..]),
+            (&[1, 3, 5, 7], &[0, 3, 7], &[3, 7]),
+            (&[1, 3, 5, 7], &[1], &[1]),
+            (&[1], &[2, 3], &[]),
+            (&[], &[1], &[]),
         ] {
-            let (one, other) = (hosts(one), hosts(other));
-            assert_eq!(have_one_in_common(&one, &other), expected);
-            assert_eq!(have_one_in_common(&other, &one), expected);
+            let [one, other, expected] = [one, other, expected].map(hosts);
+            assert_eq!(in_both(&one, &other).collect::<Vec<_>>(), expected);
+            assert_eq!(in_both(&other, &one).collect::<Vec<_>>(), expected);
         }
     }
 }

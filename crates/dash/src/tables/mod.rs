@@ -41,7 +41,7 @@ pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsula
 pub use services::Spread;
 pub use shared_mappings::SharedMappings;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use twinpath_core::hash::HashKey;
@@ -137,6 +137,8 @@ pub struct Tables {
     meter_policies: HashMap<MeterPolicyId, Arc<MeterTable>>,
     enis: Vec<Option<EniEntry>>,
     eni_numbers: HashMap<EniId, u16>,
+    /// Numbers of ENIs that went.
+    free_numbers: BTreeSet<u16>,
     macs: MacTable,
     last_serial: u32,
     last_epoch: u32,

@@ -154,6 +154,7 @@ impl Tables {
             meter_policies: HashMap::new(),
             enis: Vec::new(),
             eni_numbers: HashMap::new(),
+            free_numbers: BTreeSet::new(),
             macs: MacTable::new(&[], seed),
             last_serial: 0,
             last_epoch: 0,
@@ -306,11 +307,10 @@ impl Tables {
     fn update_enis(&mut self, source: &dyn ObjectSource, epoch: u32, meeting: &Meeting) {
         let mut present = BTreeSet::new();
         source.enis(&mut |id, _| _ = present.insert(id.clone()));
-        for (number, eni) in self.enis.iter_mut().enumerate() {
-            if eni.as_ref().is_some_and(|eni| !present.contains(&eni.id)) {
-                *eni = None;
-                self.eni_numbers
-                    .retain(|_, other| usize::from(*other) != number);
+        for (number, eni) in (0..=u16::MAX).zip(&mut self.enis) {
+            if let Some(gone) = eni.take_if(|eni| !present.contains(&eni.id)) {
+                self.eni_numbers.remove(&gone.id);
+                self.free_numbers.insert(number);
             }
         }
         for id in &present {
@@ -360,16 +360,17 @@ impl Tables {
         if self.last_serial >> SERIAL_BITS != 0 {
             return None;
         }
-        let free = self.enis.iter().position(Option::is_none);
-        let place = free.unwrap_or(self.enis.len());
-        if place >= MAX_ENIS {
-            return None;
-        }
-        let number = u16::try_from(place).ok()?;
-        if place == self.enis.len() {
-            self.enis.push(None);
-        }
+        let free = self.free_numbers.pop_first();
+        let number = free.or_else(|| self.next_number())?;
         self.eni_numbers.insert(id.clone(), number);
+        Some(number)
+    }
+
+    /// A number that no ENI ever had.
+    fn next_number(&mut self) -> Option<u16> {
+        let place = self.enis.len();
+        let number = u16::try_from(place).ok().filter(|_| place < MAX_ENIS)?;
+        self.enis.push(None);
         Some(number)
     }
 

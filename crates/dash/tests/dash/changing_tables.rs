@@ -8,7 +8,7 @@ use twinpath_core::wire::Address;
 use twinpath_dash::config::{Origin, Store};
 use twinpath_dash::objects::*;
 use twinpath_dash::samples::Objects;
-use twinpath_dash::tables::{RouteKind, Tables};
+use twinpath_dash::tables::{EniEntry, RouteKind, Tables};
 
 const ENIS: u8 = 4;
 
@@ -117,6 +117,26 @@ fn names_that_are_gone_have_no_numbers() {
         });
         tables.update(&objects, [&nobody]);
         assert!(tables.memory_use().names <= before + 400);
+    }
+}
+
+/// As many ENIs as there may be come and go, again and again, without a look at all others for each.
+#[test]
+fn enis_that_come_have_the_numbers_of_those_that_went() {
+    let mut objects = packets::configuration(&mut Dice(5), 1);
+    let (_, eni) = objects.enis.pop_first().expect("one");
+    let mut tables = Tables::new(1);
+    for round in 0..6 {
+        let name = |number| EniId::from(&*format!("{round}/{number}"));
+        let all = (0..MAX_ENIS).map(|number| (name(number), eni.clone()));
+        objects.enis = all.collect();
+        tables.update(&objects, [&Key::Eni(name(0))]);
+        assert_eq!(tables.eni_count(), MAX_ENIS);
+        let numbered = |(number, entry): (u16, &EniEntry)| {
+            number < u16::MAX && tables.eni_number(&entry.id) == Some(number)
+        };
+        assert!(tables.enis().all(numbered));
+        assert_eq!(tables.refused(), (0, 0));
     }
 }
 
