@@ -4,6 +4,7 @@ use super::cables::{outside, unanswered};
 use super::{Found, translations};
 use crate::service::kernel::follows_kernel;
 use crate::service::{Fault, PortDevice, PortDriver, Service};
+use std::fmt::{self, Display, Formatter};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 use twinpath_nf::{load_balancer, router};
@@ -28,6 +29,12 @@ impl HostAddress {
     /// Whether every interface has one such for its link alone (`fe80::/10`).
     pub fn is_of_link(&self) -> bool {
         self.address.word(0) >> 22 == 0xfe80 >> 6
+    }
+}
+
+impl Display for HostAddress {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix_bits)
     }
 }
 
