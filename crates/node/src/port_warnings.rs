@@ -103,7 +103,9 @@ fn claimed_twice(port: &Opened<'_>, kernel: &[KernelAddress]) -> Vec<String> {
     let Opened { name, .. } = port;
     let is_claimed = |one: &&KernelAddress| port.addresses.contains(&one.address.into());
     let told = kernel.iter().filter(is_claimed).map(|one| {
-        let KernelAddress { device, address } = one;
+        let KernelAddress {
+            device, address, ..
+        } = one;
         format!(
             "{address} is the port {name}'s, and the kernel has it on {device}, too, so both answer for it: expected an address that the kernel does not have (ip address del {address} dev {device}, with its prefix)"
         )
@@ -168,6 +170,7 @@ mod tests {
         KernelAddress {
             device: device.into(),
             address: address.parse().expect("an address"),
+            prefix_bits: 24,
         }
     }
 

@@ -12,6 +12,8 @@ pub struct KernelAddress {
     pub device: String,
     /// The address.
     pub address: IpAddr,
+    /// How many leading bits its network has.
+    pub prefix_bits: u8,
 }
 
 /// All that the kernel has in this network namespace.
@@ -26,30 +28,52 @@ pub fn kernel_addresses() -> io::Result<Vec<KernelAddress>> {
 
 /// Nothing for addresses of other kinds.
 fn read(one: &libc::ifaddrs) -> Option<KernelAddress> {
-    if one.ifa_addr.is_null() || one.ifa_name.is_null() {
+    if one.ifa_name.is_null() {
         return None;
     }
-    // SAFETY: an address that is there begins with its family.
-    let family = unsafe { (*one.ifa_addr).sa_family };
-    let address = match i32::from(family) {
-        libc::AF_INET => {
-            // SAFETY: addresses of this family are of this kind.
-            let address = unsafe { (*one.ifa_addr.cast::<libc::sockaddr_in>()).sin_addr };
-            IpAddr::V4(Ipv4Addr::from_bits(u32::from_be(address.s_addr)))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: addresses of this family are of this kind.
-            let address = unsafe { (*one.ifa_addr.cast::<libc::sockaddr_in6>()).sin6_addr };
-            IpAddr::V6(Ipv6Addr::from(address.s6_addr))
-        }
-        _ => return None,
-    };
+    let address = ip(one.ifa_addr)?;
     // SAFETY: a string that ends with a zero, and is there as long as the list is.
     let device = unsafe { CStr::from_ptr(one.ifa_name) };
     Some(KernelAddress {
         device: device.to_string_lossy().into_owned(),
         address,
+        prefix_bits: prefix_bits(address, ip(one.ifa_netmask)),
     })
+}
+
+/// An address of the system's list, if there is one and it is of IP.
+fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: an address that is there begins with its family.
+    let family = unsafe { (*address).sa_family };
+    match i32::from(family) {
+        libc::AF_INET => {
+            // SAFETY: addresses of this family are of this kind.
+            let address = unsafe { (*address.cast::<libc::sockaddr_in>()).sin_addr };
+            Some(IpAddr::V4(Ipv4Addr::from_bits(u32::from_be(
+                address.s_addr,
+            ))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: addresses of this family are of this kind.
+            let address = unsafe { (*address.cast::<libc::sockaddr_in6>()).sin6_addr };
+            Some(IpAddr::V6(Ipv6Addr::from(address.s6_addr)))
+        }
+        _ => None,
+    }
+}
+
+/// How long the network of an address is by its mask; without one it is the address alone.
+fn prefix_bits(address: IpAddr, mask: Option<IpAddr>) -> u8 {
+    let bits = match (address, mask) {
+        (_, Some(IpAddr::V4(mask))) => mask.to_bits().leading_ones(),
+        (_, Some(IpAddr::V6(mask))) => mask.to_bits().leading_ones(),
+        (IpAddr::V4(_), None) => Ipv4Addr::BITS,
+        (IpAddr::V6(_), None) => Ipv6Addr::BITS,
+    };
+    bits as u8
 }
 
 #[cfg(test)]
@@ -62,6 +86,7 @@ mod tests {
         let local = KernelAddress {
             device: "lo".into(),
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            prefix_bits: 8,
         };
         let has_loopback = all.iter().any(|one| one.device == "lo");
         assert!(!has_loopback || all.contains(&local), "{all:?}");

@@ -5,9 +5,12 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 use twinpath_control::report::units;
-use twinpath_control::service::{Fault, PortDriver, Service, ServiceError};
+use twinpath_control::service::{
+    Fault, HostAddress, PortDriver, Service, ServiceError, host_warnings,
+};
 use twinpath_node::source::Tunnels;
 use twinpath_node::wiring::{self, BuildError, MemoryPart};
+use twinpath_ports::KernelAddress;
 
 /// Refuses a service that cannot be built, or whose sizes this machine has no memory for: with all
 /// reasons, each at its place in the file.
@@ -77,6 +80,22 @@ pub fn absent_devices(service: &Service) -> Vec<Fault> {
         service.wrong_at(&["split", "servers"], message)
     });
     ports.chain(servers).collect()
+}
+
+/// What does not go together with the addresses that this machine's kernel has.
+pub fn host_doubts(service: &Service) -> Vec<Fault> {
+    host_warnings(service, &host_addresses())
+}
+
+/// The addresses that this machine's kernel has; none where it does not tell.
+pub fn host_addresses() -> Vec<HostAddress> {
+    let all = twinpath_ports::kernel_addresses().unwrap_or_default();
+    let address = |one: KernelAddress| HostAddress {
+        device: one.device,
+        address: one.address.into(),
+        prefix_bits: one.prefix_bits,
+    };
+    all.into_iter().map(address).collect()
 }
 
 /// Generated packets that no ENI of a DPU can send, or not as they are described.

@@ -137,6 +137,15 @@ pub enum CommandError {
         .0.display()
     )]
     CaptureIsThere(PathBuf),
+    /// A file to start from would take the place of one.
+    #[error(
+        "cannot write {}: it is there already, and no file is replaced; expected another --out",
+        .0.display()
+    )]
+    IsThere(PathBuf),
+    /// Ports cannot be called so.
+    #[error("INSIDE and OUTSIDE: {0}")]
+    PortNames(String),
     /// Nobody said which interfaces, and it is not clear.
     #[error(
         "which interfaces? expected the one towards hosts inside and the one towards all others, of: {0}"

@@ -5,7 +5,7 @@ use super::{Instance, PortDevice, place_of};
 use twinpath_nf::router;
 
 /// Whether a function has the kernel's routes.
-fn follows_kernel(instance: &&Instance) -> bool {
+pub(super) fn follows_kernel(instance: &&Instance) -> bool {
     let router = instance.config.of::<router::Config>();
     router.is_some_and(|router| router.kernel_table().is_some())
 }

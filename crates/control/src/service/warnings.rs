@@ -1,7 +1,10 @@
 //! What is sound in a service file and yet probably not meant so.
 
 mod cables;
+mod host;
 mod networks;
+
+pub use host::{HostAddress, host_warnings};
 
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;

@@ -6,7 +6,7 @@ mod manager;
 mod privileges;
 mod steps;
 
-use crate::checks::check;
+use crate::checks::{check, host_doubts};
 use crate::commands::apply;
 use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
@@ -31,7 +31,7 @@ use twinpath_node::health::OnHealth;
 use twinpath_node::operator::{Reload, Reloaded};
 use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
 
-/// Runs a service over a capture, generated traffic or live datagrams
+/// Runs a service between network interfaces, or over a capture, generated traffic or live datagrams
 ///
 /// Without --in and --listen packets come from the network interfaces in [ports] and leave by them;
 /// for a file without [ports] the traffic that it describes is generated. The report then goes to
@@ -146,6 +146,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let opened = ports.open(&service);
     let mut opened = opened.map_err(|error| CommandError::from(error).placed(&service))?;
     drop_privileges(&opened);
+    if opened.is_live() {
+        host_doubts(&service).iter().for_each(output::warning);
+    }
     opened = opened.until(&stop.flag());
     opened.warnings.iter().for_each(output::warning);
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {

@@ -1,6 +1,6 @@
 //! `twinpath validate`: what is wrong with a service file.
 
-use crate::checks::{absent_devices, check, unsent_traffic};
+use crate::checks::{absent_devices, check, host_doubts, unsent_traffic};
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use serde::Serialize;
@@ -12,7 +12,9 @@ use twinpath_control::service::{Fault, Service, ServiceError, warnings};
 /// Finds what a run would find, and runs nothing: mistakes in the file and in the files that it names,
 /// functions that do not go together or do not fit the device, and sizes that the machine has no memory
 /// for. Everything is told at once, each at its line; so is what is sound and yet probably not meant
-/// so, as a warning, and an interface that this machine does not have. Exit code 1 if anything is wrong, 0 if there are warnings at most.
+/// so, as a warning, an interface that this machine does not have, and addresses of this machine that
+/// would be cut off, or are taken for the service's. Exit code 1 if anything is wrong, 0 if there are
+/// warnings at most.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath validate service.toml && kill -HUP $(pidof twinpath)",
@@ -101,6 +103,7 @@ fn checked(arguments: &Arguments, warned: &mut Vec<Fault>) -> Result<(), Command
     let service = Service::load(&arguments.service)?;
     *warned = warnings(&service);
     warned.extend(absent_devices(&service));
+    warned.extend(host_doubts(&service));
     warned.extend(unsent_traffic(&service));
     check(&service)
 }

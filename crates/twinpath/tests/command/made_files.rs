@@ -10,7 +10,10 @@ fn a_starter_runs_and_overwrites_nothing() {
     let folder = Folder::new();
     let init = ["init", "lan", "wan", "--out", "a.toml"];
     folder.succeed(&init);
-    folder.fail(&init, "cannot write a.toml: File exists");
+    folder.fail(
+        &init,
+        "cannot write a.toml: it is there already, and no file is replaced",
+    );
     let said = folder.succeed(&["explain", "a.toml"]);
     assert!(said.out.contains("firewall"), "{said:?}");
     let generate = ["generate", "--service", "a.toml", "--packets", "20000"];
@@ -44,7 +47,10 @@ fn a_starter_lets_nobody_in_who_names_an_address_inside() {
 #[test]
 fn names_of_ports_are_checked() {
     let folder = Folder::new();
-    folder.fail(&["init", "lan", "lan"], "two ports are called lan");
+    folder.fail(
+        &["init", "lan", "lan"],
+        "error: INSIDE and OUTSIDE: two ports are called lan",
+    );
     folder.fail(&["init", "lan", "a name"], "a port's name has 1 to 15");
 }
 

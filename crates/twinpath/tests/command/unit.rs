@@ -1,7 +1,8 @@
 //! The unit for systemd: what it says is understood, and the command that it starts with runs.
 
-use crate::folder::Folder;
+use crate::folder::{Folder, interrupt};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use twinpath_netns::has_program;
 
 const UNIT: &str = include_str!("../../../../packaging/twinpath@.service");
@@ -38,28 +39,63 @@ fn systemd_understands_all_of_it() {
     assert!(said.contains("Failed to parse sec value"), "{said}");
 }
 
-/// Its words, in a folder of their own.
-#[test]
-fn its_command_runs() {
-    let line = UNIT
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="));
-    let folder = Folder::with(
-        "edge.toml",
-        "[service]\nname = \"edge\"\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[traffic]\nflows = 10\n",
-    );
+const EDGE: &str = "[service]\nname = \"edge\"\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[traffic]\nflows = 10\n";
+
+/// The words behind the program of a line of the unit, in a folder of their own.
+fn words(folder: &Folder, key: &str) -> Vec<String> {
+    let line = UNIT.lines().find_map(|line| line.strip_prefix(key));
+    let line = line.and_then(|line| line.strip_prefix("=/usr/bin/twinpath "));
     let root = folder.path("");
     let places = [
         ("/etc/twinpath/%i.toml", "edge.toml"),
         ("/run/twinpath-%i/control.sock", "control.sock"),
         ("/var/lib/twinpath-%i/report", "report"),
     ];
-    let line = line.expect("it starts something").to_owned();
+    let line = line.expect("it runs the command").to_owned();
     let line = places.iter().fold(line, |line, (place, name)| {
-        assert!(line.contains(place), "{line}");
         line.replace(place, &root.join(name).to_string_lossy())
     });
-    let words: Vec<_> = line.split_whitespace().skip(1).collect();
+    assert!(!line.contains('%'), "{line}");
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn its_command_runs() {
+    let folder = Folder::with("edge.toml", EDGE);
+    let words = words(&folder, "ExecStart");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     folder.succeed(&[&words[..], &["--for", "200ms"]].concat());
     assert_eq!(folder.report("report").run.service, "edge");
+}
+
+/// A file that is wrong makes a reload fail, with its message, and nothing changes.
+#[test]
+fn its_reload_tells_what_is_wrong() {
+    let folder = Folder::with("edge.toml", EDGE);
+    let started = words(&folder, "ExecStart");
+    let started: Vec<&str> = started.iter().map(String::as_str).collect();
+    let mut running = folder.start(&started);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !folder.path("control.sock").exists() {
+        assert!(Instant::now() < deadline, "no control socket");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let reload = words(&folder, "ExecReload");
+    let reload: Vec<&str> = reload.iter().map(String::as_str).collect();
+    let denying = EDGE.replace("allow", "deny");
+    folder.write("edge.toml", denying.as_bytes());
+    let said = folder.succeed(&reload);
+    assert!(said.out.contains("changed: firewall"), "{said:?}");
+    for (text, expected) in [
+        (EDGE.replace("allow", "alow"), "unknown variant `alow`"),
+        (
+            EDGE.to_owned() + "[metrics]\nlisten = \"127.0.0.1:0\"\n",
+            "[metrics] differs from the running service",
+        ),
+    ] {
+        folder.write("edge.toml", text.as_bytes());
+        folder.fail(&reload, expected);
+    }
+    interrupt(&running);
+    assert!(running.wait().expect("it ends").success());
 }

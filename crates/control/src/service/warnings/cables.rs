@@ -5,7 +5,7 @@ use super::{Found, translations};
 use crate::service::{EtherType, PortDevice, Service};
 use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::Address;
-use twinpath_nf::{firewall, load_balancer, router};
+use twinpath_nf::{firewall, load_balancer, napt, nat64, router};
 
 /// Of frames that ask for neighbours of IPv4.
 const ARP: EtherType = EtherType(0x0806);
@@ -16,9 +16,8 @@ const MOST_OPEN_BITS: u8 = 12;
 impl Found {
     /// All of it.
     pub(super) fn on_cables(&mut self, service: &Service) {
-        for (name, translation) in translations(service) {
-            self.unanswered(service, name, translation.external);
-        }
+        self.unanswered(service);
+        self.unrouted_translations(service);
         self.shared_pools(service);
         self.unlimited_hosts(service);
         self.dropped_questions(service);
@@ -30,20 +29,52 @@ impl Found {
         }
     }
 
-    /// External addresses in the network of a port outside, whose neighbours ask for them and get no
-    /// answer. What is in no network of a port is sent by routes, and nobody asks.
-    fn unanswered(&mut self, service: &Service, translation: &str, external: &[Prefix]) {
-        let devices = || outside(service);
-        let is_unanswered = |address: &Address| {
-            let has = |one: &&PortDevice| networks(one).any(|network| network.includes(*address));
-            devices().any(|one| has(&one)) && !devices().any(|one| answers(one, *address))
-        };
-        let mut all = external.iter().flat_map(addresses);
-        if let Some(address) = all.find(is_unanswered) {
+    /// Addresses in the network of a port outside, whose neighbours ask for them and get no answer: those
+    /// of translations, and of services of load balancers.
+    fn unanswered(&mut self, service: &Service) {
+        let networks = |device: &PortDevice| networks(device).collect();
+        for (name, translation) in translations(service) {
+            let all = translation.external.iter().flat_map(addresses);
+            self.unanswered_at(&[name, "external"], unanswered(service, all, networks));
+        }
+        for instance in &service.chain {
+            let balancer = instance.config.of::<load_balancer::Config>();
+            let services = balancer.map_or(&[][..], |one| one.services());
+            for (place, one) in services.iter().enumerate() {
+                let place = place.to_string();
+                let keys = [&*instance.name, "services", &place, "vip"];
+                let vip = [one.vip().address];
+                self.unanswered_at(&keys, unanswered(service, vip, networks));
+            }
+        }
+    }
+
+    /// Tells of an address that nobody answers for, if there is one.
+    pub(super) fn unanswered_at(&mut self, keys: &[&str], address: Option<Address>) {
+        if let Some(address) = address {
             let message = format!(
                 "{address} is in the network of a port that does not answer for it, so nothing comes back to it: expected it in answers_for of that port in [ports]"
             );
-            self.add([translation, "external"], message);
+            self.add(keys.iter().copied(), message);
+        }
+    }
+
+    /// Hosts behind other addresses, without a function that knows their MAC addresses.
+    fn unrouted_translations(&mut self, service: &Service) {
+        let mut functions = service.chain.iter();
+        let has_router = functions.any(|one| one.config.of::<router::Config>().is_some());
+        if has_router || service.devices.is_empty() {
+            return;
+        }
+        for instance in &service.chain {
+            let config = &instance.config;
+            if config.of::<napt::Config>().is_some() || config.of::<nat64::Config>().is_some() {
+                let message = format!(
+                    "no router is behind {}, so packets keep the MAC addresses that they came with, and what is for its external addresses finds nobody: expected a router at the end of the chain, with addresses of the ports in [ports] or routes = \"kernel\", and the external addresses in answers_for",
+                    instance.name
+                );
+                self.add([&*instance.name], message);
+            }
         }
     }
 
@@ -143,6 +174,22 @@ impl Found {
     }
 }
 
+/// The first of these addresses that is in a network of a port outside, while no port there answers for
+/// it. What is in no network of a port is sent by routes, and nobody asks.
+pub(super) fn unanswered(
+    service: &Service,
+    addresses: impl IntoIterator<Item = Address>,
+    networks: impl Fn(&PortDevice) -> Vec<Prefix>,
+) -> Option<Address> {
+    let devices: Vec<_> = outside(service).map(|one| (one, networks(one))).collect();
+    let is_unanswered = |address: &Address| {
+        let mut networks = devices.iter().flat_map(|(_, networks)| networks);
+        networks.any(|network| network.includes(*address))
+            && !devices.iter().any(|(one, _)| answers(one, *address))
+    };
+    addresses.into_iter().find(is_unanswered)
+}
+
 /// The key of an address that a router lacks, and its IP version, where it has routes of that version.
 fn missing_address(router: &router::Config) -> Option<(&'static str, u8)> {
     let has = |version: u8| router.own_error_addresses()[usize::from(version == 6)].is_some();
@@ -158,7 +205,7 @@ fn missing_address(router: &router::Config) -> Option<(&'static str, u8)> {
 }
 
 /// The interfaces to those outside; all if it is not known which these are.
-fn outside(service: &Service) -> impl Iterator<Item = &PortDevice> {
+pub(super) fn outside(service: &Service) -> impl Iterator<Item = &PortDevice> {
     let is_outside =
         |number: u16| service.inside_ports.is_empty() || !service.inside_ports.contains(&number);
     let devices = (0..).zip(&service.devices);
@@ -178,7 +225,7 @@ fn answers(device: &PortDevice, address: Address) -> bool {
 }
 
 /// The addresses of a prefix, the first ones of a large one.
-fn addresses(prefix: &Prefix) -> impl Iterator<Item = Address> + use<> {
+pub(super) fn addresses(prefix: &Prefix) -> impl Iterator<Item = Address> + use<> {
     let bits = match prefix.versions() {
         Versions::V4 => 32,
         _ => 128,
@@ -250,6 +297,36 @@ routes = [
                 "[load_balancer]\nper_host_connections = 100",
             );
         assert_eq!(told(&limited), []);
+    }
+
+    #[test]
+    fn services_that_nobody_answers_for_are_told() {
+        let with = |vip: &str| {
+            let balancer = format!(
+                "[load_balancer]\nper_host_connections = 100\nservices = [\n{{ vip = \"{vip}:80\", protocol = \"tcp\", backends = [{{ endpoint = \"192.168.1.9:80\" }}] }},\n]\n"
+            );
+            SOUND.replace("\"nat64\"", "\"nat64\", \"load_balancer\"") + &balancer
+        };
+        for vip in ["198.51.100.10", "203.0.113.9", "192.168.1.80"] {
+            assert_eq!(told(&with(vip)), [], "{vip}");
+        }
+        let told = told(&with("198.51.100.80"));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].0, 30, "{told:?}");
+        assert!(told[0].1.starts_with("198.51.100.80 is in the network of"));
+    }
+
+    #[test]
+    fn a_translation_without_a_router_is_told() {
+        let text = "[service]\nchain = [\"napt\"]\nunparsed = \"forward\"\ninside_ports = [\"a\"]\n[ports]\na = { device = \"e0\" }\nb = { device = \"e1\" }\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\n";
+        let all = told(text);
+        assert_eq!((all.len(), all[0].0), (1, 8), "{all:?}");
+        assert!(all[0].1.starts_with("no router is behind napt"), "{all:?}");
+        let replayed = text.replace(
+            "inside_ports = [\"a\"]\n[ports]\na = { device = \"e0\" }\nb = { device = \"e1\" }\n",
+            "",
+        );
+        assert_eq!(told(&replayed), []);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The network interfaces of this host, as the kernel tells of them in /sys and /proc.
 
+use crate::checks::host_addresses;
 use std::fs;
 use std::path::{Path, PathBuf};
+use twinpath_control::service::HostAddress;
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,15 +16,17 @@ pub struct Interface {
     pub has_default_route: bool,
     /// Whether it is a card's, and not made of something else.
     pub is_card: bool,
+    /// The addresses that this host has there, but for those of the link alone.
+    pub addresses: Vec<HostAddress>,
 }
 
 /// All but the loopback, by name.
 pub fn interfaces() -> Vec<Interface> {
     let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
-    interfaces_in(Path::new("/sys/class/net"), &routes)
+    interfaces_in(Path::new("/sys/class/net"), &routes, &host_addresses())
 }
 
-fn interfaces_in(folder: &Path, routes: &str) -> Vec<Interface> {
+fn interfaces_in(folder: &Path, routes: &str, host: &[HostAddress]) -> Vec<Interface> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
@@ -36,8 +40,10 @@ fn interfaces_in(folder: &Path, routes: &str) -> Vec<Interface> {
         .into_iter()
         .map(|name| {
             let place = folder.join(&name);
+            let addresses = addresses_of(&name, host);
             Interface {
-                about: about(&place),
+                about: about(&place, &addresses),
+                addresses,
                 has_default_route: by_default == Some(name.as_str()),
                 is_card: place.join("device").exists(),
                 name,
@@ -55,7 +61,12 @@ fn default_route(routes: &str) -> Option<&str> {
     })
 }
 
-fn about(place: &Path) -> String {
+fn addresses_of(name: &str, host: &[HostAddress]) -> Vec<HostAddress> {
+    let there = host.iter().filter(|one| one.device == name);
+    there.filter(|one| !one.is_of_link()).cloned().collect()
+}
+
+fn about(place: &Path, addresses: &[HostAddress]) -> String {
     let read = |file: &str| {
         let text = fs::read_to_string(place.join(file)).unwrap_or_default();
         text.trim().to_owned()
@@ -72,6 +83,7 @@ fn about(place: &Path) -> String {
         read("address"),
     ];
     parts.extend(driver.map(|driver| format!("driver {}", driver.display())));
+    parts.extend(addresses.iter().map(ToString::to_string));
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
 }
@@ -120,7 +132,7 @@ mod tests {
 
     fn chosen(names: &[(&str, bool)]) -> Option<(String, String)> {
         let host = host(names);
-        let all = interfaces_in(host.path(), ROUTES);
+        let all = interfaces_in(host.path(), ROUTES, &[]);
         assert!(all.iter().all(|one| one.about == "up, MTU 1500, 02::1"));
         likely(&all).map(|(inside, outside)| (inside.name.clone(), outside.name.clone()))
     }
@@ -143,5 +155,23 @@ mod tests {
         );
         assert_eq!(chosen(&[("eth1", true)]), None);
         assert_eq!(chosen(&[]), None);
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_interface_and_not_of_its_link_alone() {
+        let host = host(&[("eth0", true), ("eth1", true)]);
+        let address = |device: &str, text: &str| HostAddress {
+            device: device.into(),
+            address: text.parse().expect(text),
+            prefix_bits: 24,
+        };
+        let known = [
+            address("eth1", "10.0.0.1"),
+            address("eth0", "192.0.2.2"),
+            address("eth0", "fe80::2"),
+        ];
+        let all = interfaces_in(host.path(), ROUTES, &known);
+        assert_eq!(all[0].addresses, known[1..2]);
+        assert_eq!(all[0].about, "up, MTU 1500, 02::1, 192.0.2.2/24");
     }
 }

@@ -1,0 +1,286 @@
+//! What does not go together with the addresses that this host's kernel has.
+
+use super::cables::{outside, unanswered};
+use super::{Found, translations};
+use crate::service::kernel::follows_kernel;
+use crate::service::{Fault, PortDevice, PortDriver, Service};
+use std::fmt::{self, Display, Formatter};
+use twinpath_classify::Prefix;
+use twinpath_core::wire::Address;
+use twinpath_nf::{load_balancer, router};
+
+/// An address that this host's kernel has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostAddress {
+    /// The name of its interface.
+    pub device: String,
+    /// The address.
+    pub address: Address,
+    /// How many leading bits its network has.
+    pub prefix_bits: u8,
+}
+
+impl HostAddress {
+    /// Its network.
+    pub fn network(&self) -> Prefix {
+        Prefix::covering(self.address, self.prefix_bits)
+    }
+
+    /// Whether every interface has one such for its link alone (`fe80::/10`).
+    pub fn is_of_link(&self) -> bool {
+        self.address.word(0) >> 22 == 0xfe80 >> 6
+    }
+}
+
+impl Display for HostAddress {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix_bits)
+    }
+}
+
+/// What is to be told of a service that is to run on a host with these addresses, in the order of the
+/// file.
+pub fn host_warnings(service: &Service, host: &[HostAddress]) -> Vec<Fault> {
+    let mut found = Found(Vec::new());
+    let host: Vec<_> = host.iter().filter(|one| !one.is_of_link()).collect();
+    match service.chain.iter().any(|one| follows_kernel(&one)) {
+        true => found.beside_kernel(service, &host),
+        false => found.cut_off(service, &host),
+    }
+    found.placed(service)
+}
+
+impl Found {
+    /// Interfaces whose packets for the host it does not get: with AF_PACKET said it has a copy, and a
+    /// tap's addresses are those of its other end.
+    fn cut_off(&mut self, service: &Service, host: &[&HostAddress]) {
+        let mut functions = service.chain.iter();
+        let has_router = functions.any(|one| one.config.of::<router::Config>().is_some());
+        for (port, device) in service.ports.iter().zip(&service.devices) {
+            let is_copied = matches!(device.driver, PortDriver::AfPacket | PortDriver::Tap);
+            let lost = lost(device, host);
+            if is_copied || lost.is_empty() {
+                continue;
+            }
+            let (name, lost) = (&device.device, lost.join(", "));
+            let joined = match has_router {
+                true => "",
+                false => ", and the networks at all ports become one",
+            };
+            let message = format!(
+                "{name} has {lost} of this host, and nothing in the chain gives packets for it to the host: it is cut off while the service runs{joined}; expected a router with routes = \"kernel\" at the end of the chain, or an interface without addresses"
+            );
+            self.add(["ports", port, "device"], message);
+        }
+    }
+
+    /// Beside the kernel's routes packets for the host are the host's, but for those in `answers_for`.
+    fn beside_kernel(&mut self, service: &Service, host: &[&HostAddress]) {
+        let networks = |device: &PortDevice| kernels_networks(device, host);
+        for (name, translation) in translations(service) {
+            let is_external = |one: &&&HostAddress| {
+                let mut external = translation.external.iter();
+                external.any(|prefix| prefix.includes(one.address))
+            };
+            for own in host.iter().filter(is_external) {
+                let what = format!("{} in external of {name}", own.address);
+                self.add([name, "external"], is_hosts(service, own, &what));
+            }
+            let all = translation
+                .external
+                .iter()
+                .flat_map(super::cables::addresses);
+            let all = all.filter(|address| !host.iter().any(|one| one.address == *address));
+            self.unanswered_at(&[name, "external"], unanswered(service, all, networks));
+        }
+        for instance in &service.chain {
+            let Some(balancer) = instance.config.of::<load_balancer::Config>() else {
+                continue;
+            };
+            for (place, one) in balancer.services().iter().enumerate() {
+                let (vip, place) = (one.vip().address, place.to_string());
+                let keys = [&*instance.name, "services", &place, "vip"];
+                let own = host.iter().find(|own| own.address == vip);
+                match own {
+                    Some(own) => {
+                        let what = format!("{} of {}", one.vip(), instance.name);
+                        self.add(keys, is_hosts(service, own, &what));
+                    }
+                    None => self.unanswered_at(&keys, unanswered(service, [vip], networks)),
+                }
+            }
+        }
+    }
+}
+
+/// The addresses of an interface that neither the file gives its port nor the host gets packets for.
+fn lost(device: &PortDevice, host: &[&HostAddress]) -> Vec<String> {
+    let is_ports = |one: &HostAddress| {
+        let mut own = device.addresses.iter();
+        own.any(|own| own.0.address == one.address)
+    };
+    let there = host.iter().filter(|one| one.device == device.device);
+    let lost = there.filter(|one| !is_ports(one));
+    lost.map(|one| one.address.to_string()).collect()
+}
+
+/// The networks that a port has because the kernel has them on its interface.
+fn kernels_networks(device: &PortDevice, host: &[&HostAddress]) -> Vec<Prefix> {
+    if !device.addresses.is_empty() || device.driver == PortDriver::Tap {
+        return Vec::new();
+    }
+    let there = host.iter().filter(|one| one.device == device.device);
+    there.map(|one| one.network()).collect()
+}
+
+/// Why what a function takes to be its own should not be an address of the host.
+fn is_hosts(service: &Service, own: &HostAddress, what: &str) -> String {
+    let device = &own.device;
+    let mut answered = service.devices.iter().flat_map(|one| &one.answers_for);
+    match answered.any(|one| one.0.includes(own.address)) {
+        true => format!(
+            "{what} is an address of this host on {device}, too: with answers_for all packets to it are the chain's, so the host gets no answers there, and with driver = \"af_packet\" it refuses what is the chain's; expected an address of its own"
+        ),
+        false => format!(
+            "{what} is an address of this host on {device}: packets to it go to the host, and not to the chain; expected an address of its own, in answers_for of {} in [ports]",
+            outside_names(service)
+        ),
+    }
+}
+
+/// The names of the ports outside.
+fn outside_names(service: &Service) -> String {
+    let all: Vec<_> = outside(service).map(|one| &one.device).collect();
+    let named = service.ports.iter().zip(&service.devices);
+    let named = named.filter(|(_, one)| all.contains(&&one.device));
+    let names: Vec<_> = named.map(|(name, _)| name.as_str()).collect();
+    names.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn host() -> Vec<HostAddress> {
+        let address = |device: &str, text: &str, prefix_bits| HostAddress {
+            device: device.into(),
+            address: text.parse().expect(text),
+            prefix_bits,
+        };
+        vec![
+            address("lo", "127.0.0.1", 8),
+            address("e1", "192.168.1.1", 24),
+            address("e0", "198.51.100.2", 24),
+            address("e0", "fe80::2", 64),
+            address("lo", "203.0.113.9", 32),
+        ]
+    }
+
+    /// Lines and messages.
+    fn told(text: &str) -> Vec<(usize, String)> {
+        let service = Service::parse(text, Path::new("test.toml"));
+        let service = service.unwrap_or_else(|error| panic!("{error}"));
+        let all = host_warnings(&service, &host()).into_iter();
+        all.map(|warning| (warning.place.line, warning.message))
+            .collect()
+    }
+
+    const BUMP: &str = "[service]\nchain = [\"monitor\"]\nunparsed = \"forward\"\n[ports]\n\
+        lan = { device = \"e1\" }\nwan = { device = \"e0\", driver = \"auto\" }\n";
+
+    #[test]
+    fn a_host_that_is_cut_off_is_told_at_each_port() {
+        let told_of_bump = told(BUMP);
+        let expected = "e0 has 198.51.100.2 of this host, and nothing in the chain gives packets for it to the host: it is cut off while the service runs, and the networks at all ports become one;";
+        assert_eq!(told_of_bump.len(), 2, "{told_of_bump:#?}");
+        assert_eq!((told_of_bump[0].0, told_of_bump[1].0), (5, 6));
+        assert!(told_of_bump[1].1.starts_with(expected), "{told_of_bump:#?}");
+        let routed = BUMP.replace("monitor", "router")
+            + "[router]\nnext_hops = [{ name = \"a\", port = \"wan\" }]\nroutes = [{ to = \"0.0.0.0/0\", via = \"a\" }]\n";
+        let told_of_routed = told(&routed);
+        assert_eq!(told_of_routed.len(), 2, "{told_of_routed:#?}");
+        assert!(!told_of_routed[0].1.contains("become one"));
+    }
+
+    #[test]
+    fn a_host_that_gets_its_packets_is_not_told_of() {
+        let elsewhere = BUMP.replace("\"e1\"", "\"e7\"").replace("\"e0\"", "\"e8\"");
+        let copied = BUMP
+            .replace("\"e1\"", "\"e1\", driver = \"af_packet\"")
+            .replace("auto", "af_packet");
+        let kernels = BUMP.replace("monitor", "router") + "[router]\nroutes = \"kernel\"\n";
+        let ports = BUMP
+            .replace("\"e1\"", "\"e1\", addresses = [\"192.168.1.1/24\"]")
+            .replace("auto\"", "auto\", addresses = [\"198.51.100.2/24\"]");
+        for text in [elsewhere, copied, kernels, ports] {
+            assert_eq!(told(&text), [], "{text}");
+        }
+    }
+
+    const GATEWAY: &str = r#"[service]
+chain = ["load_balancer", "napt", "router"]
+inside_ports = ["lan"]
+[ports]
+lan = { device = "e1" }
+wan = { device = "e0", answers_for = ["198.51.100.7", "198.51.100.80"] }
+[load_balancer]
+per_host_connections = 100
+[[load_balancer.services]]
+vip = "198.51.100.80:80"
+protocol = "tcp"
+backends = [{ endpoint = "192.168.1.21:80" }]
+[napt]
+inside = ["192.168.1.0/24"]
+external = ["198.51.100.7"]
+forward = [{ protocol = "tcp", external = "198.51.100.7:8080", to = "192.168.1.21:80" }]
+[router]
+routes = "kernel"
+"#;
+
+    #[test]
+    fn addresses_of_the_host_and_those_that_nobody_answers_for_are_told() {
+        assert_eq!(told(GATEWAY), []);
+        for (from, to, line, expected) in [
+            (
+                "external = [\"198.51.100.7\"]",
+                "external = [\"198.51.100.2\"]",
+                15,
+                "198.51.100.2 in external of napt is an address of this host on e0: packets to it go to the host, and not to the chain; expected an address of its own, in answers_for of wan in [ports]",
+            ),
+            (
+                "198.51.100.7:8080",
+                "203.0.113.9:8080",
+                15,
+                "203.0.113.9 in external of napt is an address of this host on lo: ",
+            ),
+            (
+                "\"198.51.100.80:80",
+                "\"198.51.100.2:80",
+                10,
+                "198.51.100.2:80 of load_balancer is an address of this host on e0: ",
+            ),
+            (
+                "external = [\"198.51.100.7\"]",
+                "external = [\"198.51.100.8\"]",
+                15,
+                "198.51.100.8 is in the network of a port that does not answer for it",
+            ),
+            (
+                "\"198.51.100.80:80",
+                "\"198.51.100.81:80",
+                10,
+                "198.51.100.81 is in the network of a port that does not answer for it",
+            ),
+        ] {
+            assert!(GATEWAY.contains(from), "{from}");
+            let told = told(&GATEWAY.replace(from, to));
+            let is_expected =
+                |(at, message): &(usize, String)| *at == line && message.starts_with(expected);
+            assert!(told.len() == 1 && is_expected(&told[0]), "{to}: {told:#?}");
+        }
+        let taken = GATEWAY.replace("198.51.100.7", "198.51.100.2");
+        let told = told(&taken);
+        assert!(told.len() == 1 && told[0].1.contains(", too: with answers_for all packets"));
+    }
+}
