@@ -62,7 +62,8 @@ pub struct PortDevice {
     #[schemars(with = "Vec<PortAddress>")]
     pub addresses: Vec<Text<PortAddress>>,
     /// More addresses that the node answers questions about: those that a translation gives out, and
-    /// services. The port needs an address for that, its own or the kernel's.
+    /// services. None of them is an address of the host's kernel. The port needs an address to answer
+    /// from, its own or the kernel's.
     #[serde(default)]
     pub answers_for: Vec<Text<Prefix>>,
     /// The longest IP packet that leaves there in bytes, for a router in the chain: longer ones are

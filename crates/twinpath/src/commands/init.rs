@@ -58,11 +58,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let Some(told) = mistyped([&inside, &outside], &all) {
         output::notice(format_args!("{told}"));
     }
-    let starter = match of_host(&inside, &outside, &all) {
-        Some([one, other]) => {
-            output::notice(gateway_because([one, other]));
-            gateway(one, other, &all)
-        }
+    let of_host = of_host(&inside, &outside, &all);
+    let starter = match of_host {
+        Some(both) => gateway(both, &all),
         None => starter(&inside, &outside, &all),
     };
     let text = starter + FIGURES + &defaults(&settings().to_value());
@@ -71,6 +69,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     match path {
         Some(path) => write_new(path, &text)?,
         None => output::print(&text)?,
+    }
+    if let Some(both) = of_host {
+        output::notice(gateway_because(both));
     }
     Ok(Outcome::Good)
 }
@@ -144,7 +145,7 @@ fn mistyped(names: [&String; 2], all: &[Interface]) -> Option<String> {
 }
 
 /// The starter for two interfaces with addresses of this host.
-fn gateway(inside: &Interface, outside: &Interface, all: &[Interface]) -> String {
+fn gateway([inside, outside]: [&Interface; 2], all: &[Interface]) -> String {
     let mut networks: Vec<_> = inside.addresses.iter().map(HostAddress::network).collect();
     networks.dedup();
     let is_v4 = |prefix: &&Prefix| prefix.network().is_v4();
@@ -309,8 +310,8 @@ mod tests {
         let lan = of_this_host("lan0", &[("192.168.1.1", 24), ("2001:db8:1::1", 64)]);
         let wan = of_this_host("wan0", &[("198.51.100.2", 24)]);
         let all = [lan, wan];
-        let [lan, wan] = of_host("lan0", "wan0", &all).expect("it has addresses");
-        let text = gateway(lan, wan, &all) + FIGURES;
+        let both = of_host("lan0", "wan0", &all).expect("it has addresses");
+        let text = gateway(both, &all) + FIGURES;
         assert!(!text.contains("{inside}") && !text.contains("{outside}"));
         let inside = "# inside = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]\n";
         assert!(text.contains(inside), "{text}");
@@ -344,11 +345,11 @@ mod tests {
         ];
         assert!(of_host("lan", "eth0", &all).is_none());
         assert!(of_host("eth1", "eth1", &all).is_none());
-        let [one, other] = of_host("eth1", "eth0", &all).expect("one has an address");
-        let text = gateway(one, other, &all);
+        let both = of_host("eth1", "eth0", &all).expect("one has an address");
+        let text = gateway(both, &all);
         read(&text);
         assert!(text.contains("# eth1 has no address yet"), "{text}");
-        let told = gateway_because([one, other]);
+        let told = gateway_because(both);
         assert!(
             told.starts_with("this host has 192.0.2.2/24 on eth0, so "),
             "{told}"

@@ -114,3 +114,46 @@ fn a_file_to_start_from_lets_hosts_find_each_other() {
     let told = told(middle);
     assert!(!told.contains("warning"), "{told}");
 }
+
+/// Where the middle has addresses the file is one for a gateway, and the middle goes on being reached.
+#[test]
+fn a_file_to_start_from_does_not_cut_the_host_off() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
+        return;
+    }
+    let network = super::kernel::network();
+    let binary = env!("CARGO_BIN_EXE_twinpath");
+    let made = network.run("middle", binary, &["init", "lan", "wan"]);
+    assert!(made.status.success(), "{made:?}");
+    let why = String::from_utf8_lossy(&made.stderr);
+    assert!(why.contains("192.168.1.1/24"), "{why}");
+    let middle = Middle::start(&network, &String::from_utf8_lossy(&made.stdout));
+    for (host, address) in [
+        ("client", "192.168.1.1"),
+        ("client", "198.51.100.1"),
+        ("client", "2001:db8::1"),
+        ("server", "198.51.100.2"),
+    ] {
+        let ping = ["-c1", "-W1", address];
+        assert!(
+            succeeds_soon(&network, host, "ping", &ping),
+            "{host}: ping {address}"
+        );
+    }
+    let told = told(middle);
+    assert!(!told.contains("warning"), "{told}");
+}
+
+#[test]
+fn a_host_that_a_service_cuts_off_is_told() {
+    if !is_possible() {
+        return;
+    }
+    let network = cut_network();
+    network.address("middle", "inside", "10.9.0.9/24");
+    let text = BUMP.replace("af_packet", "auto");
+    let told = told(Middle::start(&network, &text));
+    let expected = "inside has 10.9.0.9 of this host, and nothing in the chain gives packets for it to the host: it is cut off while the service runs";
+    assert!(told.contains(expected), "{told}");
+    assert!(!told.contains("outside has"), "{told}");
+}
