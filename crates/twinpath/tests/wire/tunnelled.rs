@@ -60,7 +60,7 @@ fn long_segments_of_connections_in_tunnels_arrive() {
                     &network,
                     "client",
                     "timeout",
-                    &[&["20", "iperf3"], &transfer, way].concat(),
+                    &[&["20", "iperf3"][..], &transfer, way].concat(),
                 );
             }
         }
