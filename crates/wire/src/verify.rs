@@ -104,34 +104,3 @@ pub(crate) fn routed_destination(frame: &[u8], layout: &Layout) -> Option<Addres
     }
     ipv6::routed_destination(frame.get(usize::from(layout.l3)..layout.end as usize)?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rewrite::refresh_checksums;
-    use crate::{Endpoint, PacketBuilder, dissect};
-
-    /// The checksum is the IP header's, and no word of what lies between it and the transport's.
-    #[test]
-    fn an_authentication_header_is_not_summed_up_with_that_of_ip() {
-        const AUTHENTICATION: [u8; 16] = [17, 2, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 9, 9, 9, 9];
-        let ends = [1, 2].map(|last| Endpoint::v4([10, 0, 0, last], 53));
-        let mut frame = PacketBuilder::udp(ends[0], ends[1])
-            .to_vec()
-            .expect("short");
-        let total = u16_at(&frame, 16) + AUTHENTICATION.len() as u16;
-        frame[16..18].copy_from_slice(&total.to_be_bytes());
-        frame[23] = crate::protocol::AUTHENTICATION;
-        frame.splice(34..34, AUTHENTICATION);
-        let layout = dissect(&frame).expect("sound");
-        assert_eq!(layout.protocol, crate::protocol::UDP);
-        refresh_checksums(&mut frame, &layout).expect("whole");
-        assert_eq!(checksum::checksum(&frame[14..34]), 0);
-        assert!(verify_ipv4_checksum(&frame, &layout));
-        // What is authenticated may be anything; the header may not.
-        frame[46] ^= 1;
-        assert!(verify_ipv4_checksum(&frame, &layout));
-        frame[22] ^= 1;
-        assert!(!verify_ipv4_checksum(&frame, &layout));
-    }
-}

@@ -43,7 +43,14 @@ fn measured(
     let name = format!("{module}::{test}");
     let ran = super::super::succeeds(
         Command::new(env!("CARGO"))
-            .args(["test", "--release", "--package", "twinpath", "--test", program])
+            .args([
+                "test",
+                "--release",
+                "--package",
+                "twinpath",
+                "--test",
+                program,
+            ])
             .args(["--", "--ignored", "--nocapture", "--exact", &name])
             .envs(settings.iter().copied())
             .env("TWINPATH_MEASURED_OUT", folder(root))

@@ -7,8 +7,8 @@ use crate::common::{
 use proptest::prelude::*;
 use twinpath_wire::rewrite::{self, RewriteError};
 use twinpath_wire::{
-    Endpoint, Layout, MacAddress, PacketBuilder, Transport, dissect, fields, kv,
-    verify_ipv4_checksum, verify_transport_checksum,
+    Endpoint, Layout, MacAddress, PacketBuilder, Transport, checksum, dissect, fields, kv,
+    protocol, verify_ipv4_checksum, verify_transport_checksum,
 };
 
 /// Builds the packet, lets `change` rewrite the frame, and checks that all layouts agree.
@@ -424,4 +424,28 @@ fn a_quote_of_eight_bytes() {
         assert_eq!(frame[layout.end as usize..], behind);
         assert_valid(&frame, &layout);
     }
+}
+
+/// The checksum is the IP header's, and no word of what lies between it and the transport's.
+#[test]
+fn an_authentication_header_is_not_summed_up_with_that_of_ip() {
+    const AUTHENTICATION: [u8; 16] = [17, 2, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 9, 9, 9, 9];
+    let ends = [1, 2].map(|last| Endpoint::v4([10, 0, 0, last], 53));
+    let mut frame = PacketBuilder::udp(ends[0], ends[1])
+        .to_vec()
+        .expect("short");
+    let total = u16::from_be_bytes([frame[16], frame[17]]) + AUTHENTICATION.len() as u16;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    frame[23] = protocol::AUTHENTICATION;
+    frame.splice(34..34, AUTHENTICATION);
+    let layout = dissect(&frame).expect("sound");
+    assert_eq!(layout.protocol, protocol::UDP);
+    rewrite::refresh_checksums(&mut frame, &layout).expect("whole");
+    assert_eq!(checksum::checksum(&frame[14..34]), 0);
+    assert!(verify_ipv4_checksum(&frame, &layout));
+    // What is authenticated may be anything; the header may not.
+    frame[46] ^= 1;
+    assert!(verify_ipv4_checksum(&frame, &layout));
+    frame[22] ^= 1;
+    assert!(!verify_ipv4_checksum(&frame, &layout));
 }
