@@ -60,7 +60,9 @@ pub fn table(rows: &Rows) -> String {
         let _ = write!(text, "| {}", system.name);
         for Column { read, digits, .. } in &COLUMNS {
             let value = read(figures);
+            // Of nothing nothing is so many times.
             let ratio = base.map(|(_, base)| value / read(base));
+            let ratio = ratio.filter(|ratio| ratio.is_finite());
             let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
             let _ = write!(text, " | {value:.digits$} | {ratio}");
         }
