@@ -45,7 +45,7 @@ pub fn measure(sizes: &Large, connections: usize) {
     let (store, text_bytes, reading) = load(sizes);
     let configuration = store.snapshot().configuration.clone();
     let settings = Settings {
-        flows: connections + OPENED.min(connections),
+        flows: connections + OPENED.min(connections / 2),
         ..Settings::default()
     };
     let mut dpu = Dpu::new(settings, 1);
@@ -74,7 +74,7 @@ pub fn measure(sizes: &Large, connections: usize) {
         enis: sizes.enis,
         peers: sizes.mappings,
     };
-    let opened = OPENED.min(connections);
+    let opened = OPENED.min(connections / 2);
     let first = traffic.each(&mut dpu, 0..opened, flags::SYN);
     row("scale: new connection, the first ones", first, None);
     traffic.each(&mut dpu, opened..connections, flags::SYN);
