@@ -16,6 +16,8 @@ mod costs;
 mod each;
 mod interned;
 mod obstacle;
+#[cfg(test)]
+mod place_tests;
 mod shared_map;
 mod store;
 mod tables;

@@ -15,6 +15,7 @@ mod numbering;
 mod ports;
 mod redirect;
 mod story;
+mod sweep;
 mod too_long;
 
 use std::ops::Range;

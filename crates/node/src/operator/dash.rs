@@ -97,8 +97,7 @@ impl Control {
         let doubtful = changed.doubtful().into_iter();
         let doubtful = doubtful.filter(|text| !known.contains(text));
         let warnings = bounded(absent.chain(doubtful).collect());
-        let config = changed;
-        instance.config = Arc::new(config);
+        instance.config = Arc::new(changed);
         let plans = self.plans(&old, &new).map_err(told)?;
         let applied = self.make(plans, new, &mut changing)?;
         Ok(Applied {

@@ -173,8 +173,32 @@ fn what_is_deleted_and_referred_to_is_named() {
     let folder = folder(&[("a.json", ENIS), ("b.json", NETWORKS), ("c.json", delete)]);
     let said = folder.run(&["dash", "check", "a.json", "b.json", "c.json"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    let line = "c.json:1: DASH_VNET_TABLE:vnet-1: deleted, but still in force: referred to by DASH_ROUTE_TABLE:routes:10.0.0.0/8, DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.1";
+    let line = "c.json:1: DASH_VNET_TABLE:vnet-1: deleted, but still in force: referred to by DASH_ROUTE_TABLE:routes:10.0.0.0/8, DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.1, DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.2 and more\n";
     assert!(said.out.contains(line), "{}", said.out);
+}
+
+/// Each warning has its place, that of objects of which there are millions, too.
+#[test]
+fn what_is_doubtful_is_told_with_its_place() {
+    const DOUBTFUL: &str = r#"[
+    {"DASH_ENI_TABLE:nope": {}, "OP": "DEL"},
+    {"DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.3": {"routing_type": "vnet_encap", "underlay_ip": "2001:db8::1"}, "OP": "SET"}
+]
+"#;
+    let files = [
+        ("a.json", ENIS),
+        ("b.json", NETWORKS),
+        ("c.json", REST),
+        ("d.json", DOUBTFUL),
+    ];
+    let folder = folder(&files);
+    let said = folder.succeed(&["dash", "check", "a.json", "b.json", "c.json", "d.json"]);
+    for warning in [
+        "d.json:2: DASH_ENI_TABLE:nope: deleted, and not there",
+        "d.json:3: DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.3: underlay_ip: of another IP version",
+    ] {
+        assert!(said.err.contains(warning), "{said:?}");
+    }
 }
 
 #[test]

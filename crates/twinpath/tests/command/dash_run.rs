@@ -178,7 +178,7 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
         folder.write("steps.json", text.as_bytes());
         folder.fail(&["run", "dpu.toml", "--steps", "steps.json"], why);
     }
-    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"}]";
+    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"},\n{\"DASH_VNETS_TABLE:w\": {}, \"OP\": \"DEL\"}]";
     folder.write("wrong.json", wrong.as_bytes());
     folder.write("steps.json", b"[{\"config\": \"wrong.json\"}]");
     folder.fail(
@@ -261,6 +261,11 @@ fn what_is_wrong_in_a_dpus_table_is_told_with_its_place() {
         (
             "config = [\"wrong.json\"]",
             "wrong.json:2: DASH_VNET_TABLE:v: vni: ",
+        ),
+        // All mistakes, not the first alone.
+        (
+            "config = [\"wrong.json\"]",
+            "wrong.json:3: DASH_VNETS_TABLE:w: ",
         ),
         ("config = [\"no.json\"]", "cannot read"),
         ("flows = 0", "flows = 0 is not from 1 to"),
@@ -426,6 +431,16 @@ fn a_running_dpu_is_looked_at_and_changed() {
             .contains("\nwaits: DASH_ROUTE_TABLE:none:10.9.0.0/16: "),
         "{said:?}"
     );
+    // What is not there to be deleted, and what will not work, are warnings.
+    let doubtful = r#"[{"DASH_ENI_TABLE:nope": {}, "OP": "DEL"}, {"DASH_ROUTING_TYPE_TABLE:direct": {"items": [{"action_name": "a", "action_type": "drop"}]}, "OP": "SET"}]"#;
+    running.folder.write("doubtful.json", doubtful.as_bytes());
+    let said = running.ask(&["dash", "apply", "doubtful.json"]);
+    for warning in [
+        "warning: DASH_ENI_TABLE:nope: deleted, and not there",
+        "warning: DASH_ROUTING_TYPE_TABLE:direct: items: drop and staticencap have no effect here",
+    ] {
+        assert!(said.err.contains(warning), "{said:?}");
+    }
     // So is what is to be deleted, with what it waits for.
     let delete = br#"[{"DASH_VNET_TABLE:blue": {}, "OP": "DEL"}]"#;
     running.folder.write("delete.json", delete);
@@ -587,14 +602,21 @@ fn a_packet_is_traced_through_all_stages() {
     }
 }
 
-/// What a DPU drops is told with the table, the entry and what follows.
-#[test]
-fn dropped_packets_are_told_with_the_entry_that_decides() {
-    let folder = copied("acl");
+/// The first packets of a vector as a DPU drops them, on both paths and on the slow one alone.
+fn dropped(vector: &str, mut each: impl FnMut(&Folder, &str, &crate::folder::Said)) {
+    let folder = copied(vector);
     for paths in ["both", "slow"] {
         let run = format!("config = [\"0-config.json\"]\n[run]\npaths = \"{paths}\"\n");
         folder.write("dpu.toml", format!("{SERVICE}{run}").as_bytes());
         let said = folder.succeed(&["trace", "dpu.toml", "--dropped", "0-in.pcap"]);
+        each(&folder, paths, &said);
+    }
+}
+
+/// What a DPU drops is told with the table, the entry and what follows.
+#[test]
+fn dropped_packets_are_told_with_the_entry_that_decides() {
+    dropped("acl", |folder, paths, said| {
         let drops = said.out.matches("dash_acl_outbound by ").count();
         let told = said
             .out
@@ -610,24 +632,20 @@ fn dropped_packets_are_told_with_the_entry_that_decides() {
             .matches("dash_acl_outbound by ")
             .count();
         assert!(inner > 0 && inner <= drops, "{paths}: {inner} of {drops}");
-    }
+    });
 }
 
 /// Where no entry decided, but a limit, that is told in place of the last entry.
 #[test]
 fn packets_beyond_limits_are_told_with_the_limit() {
-    let folder = copied("limits");
-    for paths in ["both", "slow"] {
-        let run = format!("config = [\"0-config.json\"]\n[run]\npaths = \"{paths}\"\n");
-        folder.write("dpu.toml", format!("{SERVICE}{run}").as_bytes());
-        let said = folder.succeed(&["trace", "dpu.toml", "--dropped", "0-in.pcap"]);
+    dropped("limits", |_, paths, said| {
         let drops = said.out.matches("dash_connection_rate ").count();
         let told = said
             .out
             .matches("dash_connection_rate by dash: limit: ")
             .count();
         assert!(drops == 6 && told == 6, "{paths}: {}", said.out);
-    }
+    });
 }
 
 /// One packet of each of DASH's services: which table it meets, which entry is found, what follows, and
@@ -641,6 +659,7 @@ fn each_service_is_traced_stage_by_stage() {
                 "outbound routing: group group1, route 10.2.0.0/16 for 10.2.0.8: to network Vnet1, mapping of 10.2.0.8",
                 "CA to PA mapping: 10.2.0.8 in network Vnet1: vnet_encap to 100.0.0.8",
                 "routing type: vnet_encap: VXLAN",
+                "metering: no policy for IPv4: class 0",
                 "VXLAN VNI 1001",
                 "UDP 6789 > 4567",
             ],

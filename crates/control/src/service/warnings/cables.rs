@@ -4,7 +4,7 @@
 use super::{Found, translations};
 use crate::service::{EtherType, PortDevice, Service};
 use twinpath_classify::{Prefix, Versions};
-use twinpath_core::wire::Address;
+use twinpath_core::wire::{Address, Endpoint};
 use twinpath_nf::{firewall, load_balancer, napt, nat64, router};
 
 /// Of frames that ask for neighbours of IPv4.
@@ -37,15 +37,9 @@ impl Found {
             let all = translation.external.iter().flat_map(addresses);
             self.unanswered_at(&[name, "external"], unanswered(service, all, networks));
         }
-        for instance in &service.chain {
-            let balancer = instance.config.of::<load_balancer::Config>();
-            let services = balancer.map_or(&[][..], |one| one.services());
-            for (place, one) in services.iter().enumerate() {
-                let place = place.to_string();
-                let keys = [&*instance.name, "services", &place, "vip"];
-                let vip = [one.vip().address];
-                self.unanswered_at(&keys, unanswered(service, vip, networks));
-            }
+        for vip in vips(service) {
+            let at = [vip.at.address];
+            self.unanswered_at(&vip.keys(), unanswered(service, at, networks));
         }
     }
 
@@ -172,6 +166,32 @@ impl Found {
             }
         }
     }
+}
+
+/// The address and port of a load balancer's service, and where it is written.
+pub(super) struct Vip<'s> {
+    pub instance: &'s str,
+    place: String,
+    pub at: Endpoint,
+}
+
+impl Vip<'_> {
+    pub fn keys(&self) -> [&str; 4] {
+        [self.instance, "services", &self.place, "vip"]
+    }
+}
+
+/// Those of all load balancers.
+pub(super) fn vips(service: &Service) -> impl Iterator<Item = Vip<'_>> {
+    service.chain.iter().flat_map(|instance| {
+        let balancer = instance.config.of::<load_balancer::Config>();
+        let services = balancer.map_or(&[][..], |one| one.services());
+        (0..).zip(services).map(|(place, one): (usize, _)| Vip {
+            instance: &instance.name,
+            place: place.to_string(),
+            at: one.vip(),
+        })
+    })
 }
 
 /// The first of these addresses that is in a network of a port outside, while no port there answers for

@@ -1,13 +1,13 @@
 //! What does not go together with the addresses that this host's kernel has.
 
-use super::cables::{outside, unanswered};
+use super::cables::{addresses, outside, unanswered, vips};
 use super::{Found, translations};
 use crate::service::kernel::follows_kernel;
 use crate::service::{Fault, PortDevice, PortDriver, Service};
 use std::fmt::{self, Display, Formatter};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
-use twinpath_nf::{load_balancer, router};
+use twinpath_nf::router;
 
 /// An address that this host's kernel has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,28 +86,18 @@ impl Found {
                 let what = format!("{} in external of {name}", own.address);
                 self.add([name, "external"], is_hosts(service, own, &what));
             }
-            let all = translation
-                .external
-                .iter()
-                .flat_map(super::cables::addresses);
+            let all = translation.external.iter().flat_map(addresses);
             let all = all.filter(|address| !host.iter().any(|one| one.address == *address));
             self.unanswered_at(&[name, "external"], unanswered(service, all, networks));
         }
-        for instance in &service.chain {
-            let Some(balancer) = instance.config.of::<load_balancer::Config>() else {
-                continue;
-            };
-            for (place, one) in balancer.services().iter().enumerate() {
-                let (vip, place) = (one.vip().address, place.to_string());
-                let keys = [&*instance.name, "services", &place, "vip"];
-                let own = host.iter().find(|own| own.address == vip);
-                match own {
-                    Some(own) => {
-                        let what = format!("{} of {}", one.vip(), instance.name);
-                        self.add(keys, is_hosts(service, own, &what));
-                    }
-                    None => self.unanswered_at(&keys, unanswered(service, [vip], networks)),
+        for vip in vips(service) {
+            let address = vip.at.address;
+            match host.iter().find(|own| own.address == address) {
+                Some(own) => {
+                    let what = format!("{} of {}", vip.at, vip.instance);
+                    self.add(vip.keys(), is_hosts(service, own, &what));
                 }
+                None => self.unanswered_at(&vip.keys(), unanswered(service, [address], networks)),
             }
         }
     }

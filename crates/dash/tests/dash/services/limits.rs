@@ -274,3 +274,25 @@ fn what_policies_refuse_uses_no_bandwidth_up() {
     }
     assert_eq!(bench.counters().drops.of(Reason::Bandwidth), 0);
 }
+
+/// Flows that are over end within a sweep, however often somebody comes by; who comes often looks at little.
+#[test]
+fn time_ends_flows_at_its_own_pace() {
+    let mut bench = Bench::of(peers());
+    for port in 0..100 {
+        let frame = from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
+        bench.send(&frame).expect("opened");
+    }
+    let over = bench.now.0 + 3_600_000_000_000;
+    for step in 0..1_000 {
+        bench.dpu.tick(Instant(over + step));
+    }
+    assert!(bench.dpu.flow_count() > 50, "a microsecond is not a sweep");
+    let mut passed = 0;
+    while bench.dpu.flow_count() > 0 && passed < 60_000 {
+        passed += 1;
+        bench.dpu.tick(Instant(over + passed * 100_000));
+    }
+    assert_eq!(bench.dpu.flow_count(), 0);
+    assert!(passed >= 10_000, "{passed} steps of 100 us");
+}
