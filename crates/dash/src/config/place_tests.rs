@@ -1,8 +1,11 @@
 //! Many objects that want what one alone can have: none is tried in vain, and what they are told is so.
 
 use proptest::prelude::*;
+use proptest::sample::Index;
 
-use super::tests::{delete, set, waiting};
+use super::tests::{
+    block_of, delete, from_nowhere, in_batches, mac_of, read, set, three_enis, waiting,
+};
 use super::*;
 use crate::objects::*;
 use twinpath_core::wire::Address;

@@ -51,7 +51,7 @@ const WHOLE: &str = r#"{
     "SWITCH_TABLE:switch": {"vxlan_port": 4789}
 }"#;
 
-fn read(text: &str) -> Vec<Change> {
+pub(super) fn read(text: &str) -> Vec<Change> {
     let reading = json::read(text.as_bytes());
     assert_eq!(reading.problems, []);
     reading
@@ -65,7 +65,7 @@ fn whole() -> Vec<Change> {
     read(WHOLE)
 }
 
-fn from_nowhere(changes: Vec<Change>) -> Vec<(Change, Origin)> {
+pub(super) fn from_nowhere(changes: Vec<Change>) -> Vec<(Change, Origin)> {
     let changes = changes.into_iter();
     changes.map(|change| (change, Origin::default())).collect()
 }
@@ -359,7 +359,7 @@ fn what_waits_has_a_limit() {
 }
 
 /// Batches of changes, cut anywhere.
-fn in_batches(changes: Vec<Change>, cuts: &[Index]) -> Vec<Vec<Change>> {
+pub(super) fn in_batches(changes: Vec<Change>, cuts: &[Index]) -> Vec<Vec<Change>> {
     let mut ends: Vec<_> = cuts
         .iter()
         .map(|cut| cut.index(changes.len() + 1))
@@ -505,14 +505,14 @@ proptest! {
     }
 }
 
-fn mac_of(store: &Store, eni: &str) -> String {
+pub(super) fn mac_of(store: &Store, eni: &str) -> String {
     let snapshot = store.snapshot();
     let table = snapshot.configuration.enis.get(&eni.into()).expect("there");
     table.eni.mac_address.to_string()
 }
 
 /// Three ENIs with the MAC addresses that end with 1, 2 and 3.
-fn three_enis() -> Store {
+pub(super) fn three_enis() -> Store {
     let mut store = Store::default();
     set(
         &mut store,
@@ -600,7 +600,7 @@ fn three_gateways() -> Store {
 }
 
 /// The block that an ENI has, with its pool.
-fn block_of(store: &Store, eni: &str) -> String {
+pub(super) fn block_of(store: &Store, eni: &str) -> String {
     let snapshot = store.snapshot();
     let table = snapshot.configuration.enis.get(&eni.into()).expect("there");
     let nat = table.nat.as_ref().expect("a block");

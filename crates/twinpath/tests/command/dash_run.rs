@@ -178,7 +178,7 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
         folder.write("steps.json", text.as_bytes());
         folder.fail(&["run", "dpu.toml", "--steps", "steps.json"], why);
     }
-    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"},\n{\"DASH_VNETS_TABLE:w\": {}, \"OP\": \"DEL\"}]";
+    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"}]";
     folder.write("wrong.json", wrong.as_bytes());
     folder.write("steps.json", b"[{\"config\": \"wrong.json\"}]");
     folder.fail(
@@ -255,7 +255,7 @@ fn a_configuration_on_the_command_line_takes_the_place_of_the_files() {
 #[test]
 fn what_is_wrong_in_a_dpus_table_is_told_with_its_place() {
     let folder = Folder::new();
-    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"}]";
+    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"},\n{\"DASH_VNETS_TABLE:w\": {}, \"OP\": \"DEL\"}]";
     folder.write("wrong.json", wrong.as_bytes());
     for (table, why) in [
         (
