@@ -12,6 +12,16 @@ pub(crate) struct Keyed {
     secrets: [u64; 2],
 }
 
+impl Keyed {
+    /// Secrets that follow from the seed.
+    pub fn new(seed: u64) -> Self {
+        let key = HashKey::new(seed);
+        Self {
+            secrets: [key.hash([0]), key.hash([1]) | 1],
+        }
+    }
+}
+
 impl BuildHasher for Keyed {
     type Hasher = Folding;
 
@@ -82,27 +92,30 @@ impl Hasher for Folding {
 /// Values under numbers that entries hold instead of them. A value is forgotten with its last use.
 ///
 /// Beside the values stands a table of their numbers, each with half of the value's hash, so that
-/// finding one reads a line of the table and the value.
+/// finding one reads a line of the table and the value. When half of it is taken, each new value moves a
+/// few others to a table of twice the size: none waits for all.
 #[derive(Clone)]
 pub(crate) struct Interned<T> {
     values: Vec<Option<(T, u32)>>,
-    /// Half a hash, and the number plus one; zero is free. A power of two.
-    slots: Vec<u64>,
+    slots: Slots,
+    /// Those that move to the others, and how many of them are through.
+    moving: Option<(Slots, usize)>,
     keyed: Keyed,
     free: Vec<u32>,
     taken: usize,
 }
 
+/// Slots that are moved for each new value: before the larger table is half full all have.
+const MOVED_AT_ONCE: usize = 8;
+
 impl<T: Clone + Eq + Hash> Interned<T> {
     /// No values. What hashes are keyed with follows from the seed.
     pub fn new(seed: u64) -> Self {
-        let key = HashKey::new(seed);
         Self {
             values: Vec::new(),
-            slots: vec![0; 64],
-            keyed: Keyed {
-                secrets: [key.hash([0]), key.hash([1]) | 1],
-            },
+            slots: Slots::new(64),
+            moving: None,
+            keyed: Keyed::new(seed),
             free: Vec::new(),
             taken: 0,
         }
@@ -116,8 +129,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     /// The same, and whether the value is new.
     pub fn take_or_add(&mut self, value: &T) -> (u32, bool) {
         let hash = self.keyed.hash_one(value);
-        let (slot, found) = self.probe(value, hash);
-        if let Some(number) = found {
+        if let Some(number) = self.find(value, hash) {
             if let Some(Some((_, uses))) = self.values.get_mut(number as usize) {
                 *uses += 1;
             }
@@ -129,41 +141,40 @@ impl<T: Clone + Eq + Hash> Interned<T> {
             Some(free) => *free = place,
             None => self.values.push(place),
         }
-        self.slots[slot] = (hash >> 32 << 32) | (u64::from(number) + 1);
+        self.slots.put(Slots::entry(hash, number));
         self.taken += 1;
-        if self.taken * 2 > self.slots.len() {
-            self.grow();
-        }
+        self.grow();
         (number, true)
     }
 
-    /// Where a value's number is, or would be.
-    fn probe(&self, value: &T, hash: u64) -> (usize, Option<u32>) {
-        let last = self.slots.len() - 1;
-        let mut slot = home(hash >> 32, last);
-        loop {
-            let entry = self.slots[slot];
-            if entry == 0 {
-                return (slot, None);
-            }
-            let number = entry as u32 - 1;
-            if entry >> 32 == hash >> 32 && self.get(number) == Some(value) {
-                return (slot, Some(number));
-            }
-            slot = (slot + 1) & last;
-        }
+    fn find(&self, value: &T, hash: u64) -> Option<u32> {
+        let is_it = |number| self.get(number) == Some(value);
+        let found = self.slots.find(hash, is_it).map(|(_, number)| number);
+        let (moving, _) = match &self.moving {
+            Some(moving) if found.is_none() => moving,
+            _ => return found,
+        };
+        moving.find(hash, is_it).map(|(_, number)| number)
     }
 
+    /// Goes on with a move to a larger table, or begins one if half of this is taken.
     fn grow(&mut self) {
-        let old = std::mem::take(&mut self.slots);
-        self.slots = vec![0; old.len() * 2];
-        let last = self.slots.len() - 1;
-        for entry in old.into_iter().filter(|entry| *entry != 0) {
-            let mut slot = home(entry >> 32, last);
-            while self.slots[slot] != 0 {
-                slot = (slot + 1) & last;
+        if self.moving.is_none() && self.taken * 2 > self.slots.0.len() {
+            let larger = Slots::new(self.slots.0.len() * 2);
+            self.moving = Some((std::mem::replace(&mut self.slots, larger), 0));
+        }
+        let Some((moving, done)) = &mut self.moving else {
+            return;
+        };
+        // What has moved stays where it was, so that others are found behind it.
+        for entry in moving.0.iter().skip(*done).take(MOVED_AT_ONCE) {
+            if !matches!(*entry, Slots::FREE | Slots::OVER) {
+                self.slots.put(*entry);
             }
-            self.slots[slot] = entry;
+        }
+        *done += MOVED_AT_ONCE;
+        if *done >= moving.0.len() {
+            self.moving = None;
         }
     }
 
@@ -176,10 +187,18 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         if *uses > 0 {
             return;
         }
-        let value = value.clone();
-        let (slot, _) = self.probe(&value, self.keyed.hash_one(&value));
-        let gap = self.close_gap(slot);
-        self.slots[gap] = 0;
+        let hash = self.keyed.hash_one(value);
+        let is_it = |other| other == number;
+        match self.slots.find(hash, is_it) {
+            Some((slot, _)) => self.slots.empty(slot),
+            None => {
+                if let Some((moving, _)) = &mut self.moving
+                    && let Some((slot, _)) = moving.find(hash, is_it)
+                {
+                    moving.0[slot] = Slots::OVER;
+                }
+            }
+        }
         self.values[number as usize] = None;
         self.free.push(number);
         self.taken -= 1;
@@ -204,37 +223,89 @@ impl<T: Clone + Eq + Hash> Interned<T> {
 
     /// Memory taken, in bytes.
     pub fn memory_bytes(&self) -> usize {
+        let moving = self.moving.as_ref().map_or(0, |(slots, _)| slots.0.len());
         self.values.capacity() * size_of::<Option<(T, u32)>>()
-            + self.slots.len() * size_of::<u64>()
+            + (self.slots.0.len() + moving) * size_of::<u64>()
             + self.free.capacity() * size_of::<u32>()
     }
 }
 
-const fn home(half_hash: u64, last: usize) -> usize {
-    half_hash as usize & last
+/// Half a hash, and the number plus one, in each that is taken. A power of two.
+#[derive(Clone)]
+struct Slots(Vec<u64>);
+
+impl Slots {
+    const FREE: u64 = 0;
+    /// What was here is over, and was not moved: others may lie behind it. No value has its number.
+    const OVER: u64 = u32::MAX as u64;
+
+    fn new(count: usize) -> Self {
+        Self(vec![Self::FREE; count])
+    }
+
+    const fn entry(hash: u64, number: u32) -> u64 {
+        (hash >> 32 << 32) | (number as u64 + 1)
+    }
+
+    const fn home(&self, entry: u64) -> usize {
+        (entry >> 32) as usize & (self.0.len() - 1)
+    }
+
+    const fn next(&self, slot: usize) -> usize {
+        (slot + 1) & (self.0.len() - 1)
+    }
+
+    /// Where the number is that is the wanted one, among those whose values have such a hash.
+    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let mut slot = self.home(hash);
+        loop {
+            let entry = self.0[slot];
+            if entry == Self::FREE {
+                return None;
+            }
+            let number = entry as u32 - 1;
+            if entry >> 32 == hash >> 32 && is_it(number) {
+                return Some((slot, number));
+            }
+            slot = self.next(slot);
+        }
+    }
+
+    fn put(&mut self, entry: u64) {
+        let mut slot = self.home(entry);
+        while self.is_taken(slot) {
+            slot = self.next(slot);
+        }
+        self.0[slot] = entry;
+    }
+
+    fn empty(&mut self, slot: usize) {
+        let gap = self.close_gap(slot);
+        self.0[gap] = Self::FREE;
+    }
 }
 
-impl<T> Places for Interned<T> {
+impl Places for Slots {
     fn places(&self) -> usize {
-        self.slots.len()
+        self.0.len()
     }
 
     fn is_taken(&self, place: usize) -> bool {
-        self.slots[place] != 0
+        self.0[place] != Self::FREE
     }
 
     fn home_of(&self, place: usize) -> usize {
-        home(self.slots[place] >> 32, self.slots.len() - 1)
+        self.home(self.0[place])
     }
 
     fn move_to(&mut self, from: usize, to: usize) {
-        self.slots[to] = self.slots[from];
+        self.0[to] = self.0[from];
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     use proptest::prelude::*;
 
@@ -253,6 +324,28 @@ mod tests {
         assert_eq!(words.take(&"three"), one, "its number is used again");
         words.give(77);
         assert_eq!(words.len(), 2);
+    }
+
+    /// A table that grows, and is emptied meanwhile, has what is left in it.
+    #[test]
+    fn growing_moves_a_few_at_a_time() {
+        const COUNT: u32 = 50_000;
+        let mut interned = Interned::new(5);
+        let (mut numbers, mut over) = (Vec::new(), HashSet::new());
+        let mut growing = 0;
+        for value in 0..COUNT {
+            numbers.push(interned.take(&value));
+            growing += usize::from(interned.moving.is_some());
+            if value % 3 == 0 && over.insert(value / 2) {
+                interned.give(numbers[value as usize / 2]);
+            }
+        }
+        assert!(growing > 1_000, "it grew while {growing} values came");
+        for value in (0..COUNT).filter(|value| !over.contains(value)) {
+            let found = interned.take_or_add(&value);
+            assert_eq!(found, (numbers[value as usize], false), "{value}");
+        }
+        assert_eq!(interned.len(), numbers.len() - over.len());
     }
 
     proptest! {
