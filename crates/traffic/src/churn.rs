@@ -23,7 +23,7 @@ impl Churn {
             start_ns: config.start_ns,
             gap_ns: 60e9 / config.churn_per_minute,
             count: 0,
-            victims: Permutation::new(config.flows, seed),
+            victims: Permutation::new(config.flows - config.lasting_flows, seed),
             place: 0,
         }
     }
@@ -34,7 +34,7 @@ impl Churn {
         self.gap_ns * (self.count + 1) as f64 <= elapsed_ns
     }
 
-    /// The slot of the oldest flow: each slot has its turn once a round.
+    /// The slot of the oldest flow of those that do not stay: each slot has its turn once a round.
     pub(crate) fn next_victim(&mut self) -> usize {
         let slot = self.victims.at(self.place);
         self.place = self.place.wrapping_add(1);
@@ -73,5 +73,19 @@ mod tests {
         assert_eq!(round, again);
         round.sort_unstable();
         assert_eq!(round, [0, 1, 2]);
+    }
+
+    #[test]
+    fn those_that_stay_have_no_turn() {
+        let config = TrafficConfig {
+            churn_per_minute: 60.0,
+            flows: 5,
+            lasting_flows: 3,
+            ..TrafficConfig::default()
+        };
+        let mut churn = Churn::new(&config, 1);
+        let mut victims: Vec<usize> = (0..4).map(|_| churn.next_victim()).collect();
+        victims.sort_unstable();
+        assert_eq!(victims, [0, 0, 1, 1]);
     }
 }

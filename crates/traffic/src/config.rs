@@ -34,6 +34,9 @@ pub struct TrafficConfig {
     /// New flows per minute of the packets' time, each replacing the oldest one.
     #[schemars(range(min = 0.0, max = 1e12))]
     pub churn_per_minute: f64,
+    /// Of the flows, how many `churn_per_minute` replaces by no new ones: they stay as long as their
+    /// `flow_size` lets them. At most all but one, if there is churn.
+    pub lasting_flows: u64,
     /// How much a flow carries before it ends and a new one takes its place.
     pub flow_size: FlowSize,
     /// Length of the frames that carry data.
@@ -87,6 +90,7 @@ impl Default for TrafficConfig {
             flows: 1024,
             popularity: Popularity::default(),
             churn_per_minute: 0.0,
+            lasting_flows: 0,
             flow_size: FlowSize::default(),
             packet_size: PacketSize::default(),
             mtu_bytes: 1500,

@@ -43,6 +43,14 @@ impl TrafficConfig {
     fn validate_flows(&self) -> Checked {
         within("flows", self.flows as f64, 1.0, MOST_FLOWS)?;
         within("churn_per_minute", self.churn_per_minute, 0.0, 1e12)?;
+        let churns = self.churn_per_minute > 0.0;
+        let most_lasting = self.flows as f64 - f64::from(u8::from(churns));
+        within(
+            "lasting_flows",
+            self.lasting_flows as f64,
+            0.0,
+            most_lasting,
+        )?;
         if self.churn_per_minute / 60.0 * PACKETS_PER_REPLACEMENT > self.arrivals.rate_pps() {
             return Err(TrafficError::Contradiction {
                 field: "churn_per_minute",
@@ -327,6 +335,11 @@ mod tests {
             ("churn_per_minute = -1.0", "churn_per_minute"),
             ("churn_per_minute = nan", "churn_per_minute"),
             ("churn_per_minute = 1e10", "churn_per_minute"),
+            ("flows = 5\nlasting_flows = 6", "lasting_flows"),
+            (
+                "flows = 5\nlasting_flows = 5\nchurn_per_minute = 1.0",
+                "lasting_flows",
+            ),
             ("flow_size = { kind = 'fixed', size = 0 }", "flow_size.size"),
             ("mtu_bytes = 100", "mtu_bytes"),
             ("tcp_share = 1.1", "tcp_share"),
