@@ -1,15 +1,17 @@
 //! DASH on one core: packets of known connections, VXLAN in and out, and new connections through
 //! access lists, routes and mappings; beside what the machine allows.
 //!
-//! `cargo bench -p twinpath-benches --bench dash [hits|opens|update]`; with `costs` it measures what the
+//! `cargo bench -p twinpath-benches --bench dash [hits|opens|update|node]`; with `costs` it measures what the
 //! lab's plans of DPUs take as times, and writes `plans/measured/dash-costs.csv`, with `scale` a DPU of
 //! the size that DASH asks for, which takes 20 GB and minutes. A hit is a whole packet: outer headers off,
 //! the flow found, MAC addresses rewritten, counted, outer headers with checksums on. The limit is a
 //! loop that reads two cache lines at random from as much memory as the flows take. Every figure is
 //! the median over parts of 512 packets.
 
+mod node;
 mod packets;
 mod scale;
+mod text;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -68,6 +70,13 @@ fn main() {
         for prefixes in [1, 100] {
             opens(rules, prefixes, routes, count);
         }
+    }
+    if wanted("node") {
+        let (sizes, count) = match is_test {
+            true => (sizes(5, 50, 1, 100), 600),
+            false => (sizes(5, 1_000, 1, 100_000), 1_000_000),
+        };
+        node::measure(&sizes, traffic(&sizes), count);
     }
     if wanted("update") {
         match is_test {

@@ -10,7 +10,7 @@ use twinpath_dash::samples::Large;
 use twinpath_dash::{Dpu, Verdict};
 
 /// Room in front of frames.
-const HEADROOM: usize = 64;
+pub const HEADROOM: usize = 64;
 /// Packets between two looks at the clock.
 pub const PART: usize = 512;
 /// Packets of a burst.
