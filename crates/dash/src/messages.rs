@@ -3,6 +3,8 @@
 //!
 //! Numbers are in the network's order. Addresses are 16 bytes, IPv4 ones as they are within IPv6.
 
+use std::ops::Deref;
+
 use twinpath_core::DashReason;
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, Endpoint, MacAddress};
@@ -17,7 +19,7 @@ pub const ARRIVAL_WORDS: usize = 23;
 /// Writes what policies are asked.
 #[must_use]
 pub fn arrival_words(arrival: &Arrival) -> [u32; ARRIVAL_WORDS] {
-    let mut bytes = Writer::default();
+    let mut bytes = MessageBytes::default();
     bytes.u8(arrival.direction as u8);
     bytes.encapsulation(arrival.encapsulation);
     bytes.u16(arrival.eni);
@@ -26,21 +28,20 @@ pub fn arrival_words(arrival: &Arrival) -> [u32; ARRIVAL_WORDS] {
     bytes.mac(arrival.source_mac);
     bytes.headers(&arrival.headers);
     bytes.u32(arrival.entropy);
-    bytes.option(arrival.backend, Writer::endpoint);
-    let mut words = [0; ARRIVAL_WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.0.chunks(4)) {
-        let mut padded = [0; 4];
-        padded[..bytes.len()].copy_from_slice(bytes);
-        *word = u32::from_be_bytes(padded);
-    }
-    words
+    bytes.option(arrival.backend, MessageBytes::endpoint);
+    let (words, _) = bytes.bytes.as_chunks();
+    std::array::from_fn(|at| words.get(at).copied().map_or(0, u32::from_be_bytes))
 }
 
 /// Reads what policies are asked; `None` if it is something else.
 #[must_use]
 pub fn read_arrival(words: &[u32]) -> Option<Arrival> {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-    let mut bytes = Reader(&bytes);
+    let mut all = [0; 4 * ARRIVAL_WORDS];
+    let words = words.get(..ARRIVAL_WORDS).unwrap_or(words);
+    for (bytes, word) in all.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_be_bytes());
+    }
+    let mut bytes = Reader(&all[..4 * words.len()]);
     Some(Arrival {
         direction: match bytes.u8()? {
             0 => Direction::Outbound,
@@ -60,8 +61,8 @@ pub fn read_arrival(words: &[u32]) -> Option<Arrival> {
 
 /// Writes what policies say, who know of no detours.
 #[must_use]
-pub fn answer_bytes(answer: &Result<PolicyDecision, DashReason>) -> Vec<u8> {
-    let mut bytes = Writer::default();
+pub fn answer_bytes(answer: &Result<PolicyDecision, DashReason>) -> MessageBytes {
+    let mut bytes = MessageBytes::default();
     match answer {
         Err(reason) => {
             bytes.u8(1);
@@ -73,11 +74,11 @@ pub fn answer_bytes(answer: &Result<PolicyDecision, DashReason>) -> Vec<u8> {
             bytes.action(&decision.reverse);
             bytes.headers(&decision.answers);
             bytes.u32(decision.meter_class);
-            bytes.option(decision.mapping_epoch, Writer::u16);
-            bytes.option(decision.source_ports, Writer::range);
+            bytes.option(decision.mapping_epoch, MessageBytes::u16);
+            bytes.option(decision.source_ports, MessageBytes::range);
         }
     }
-    bytes.0
+    bytes
 }
 
 /// Reads what policies say; `None` if it is something else.
@@ -101,28 +102,57 @@ pub fn read_answer(bytes: &[u8]) -> Option<Result<PolicyDecision, DashReason>> {
     }
 }
 
-#[derive(Default)]
-struct Writer(Vec<u8>);
+/// Most bytes of a message: those of an answer with all that there can be in it.
+const MOST_BYTES: usize = 385;
 
-impl Writer {
+/// What is written of a message.
+pub struct MessageBytes {
+    bytes: [u8; MOST_BYTES],
+    len: usize,
+}
+
+impl Default for MessageBytes {
+    fn default() -> Self {
+        Self {
+            bytes: [0; MOST_BYTES],
+            len: 0,
+        }
+    }
+}
+
+impl Deref for MessageBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl MessageBytes {
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.len..self.len + N].copy_from_slice(&bytes);
+        self.len += N;
+    }
+
     fn u8(&mut self, number: u8) {
-        self.0.push(number);
+        self.put([number]);
     }
 
     fn u16(&mut self, number: u16) {
-        self.0.extend(number.to_be_bytes());
+        self.put(number.to_be_bytes());
     }
 
     fn u32(&mut self, number: u32) {
-        self.0.extend(number.to_be_bytes());
+        self.put(number.to_be_bytes());
     }
 
     fn address(&mut self, address: Address) {
-        self.0.extend(address.0.to_be_bytes());
+        self.put(address.0.to_be_bytes());
     }
 
     fn mac(&mut self, mac: MacAddress) {
-        self.0.extend(mac.0);
+        self.put(mac.0);
     }
 
     fn encapsulation(&mut self, encapsulation: Encapsulation) {
@@ -352,6 +382,52 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_longest_fits() {
+        let (address, mac) = (Address(u128::MAX), MacAddress([0xff; 6]));
+        let (ports, encapsulation, key) = (Some([u16::MAX; 2]), Encapsulation::Nvgre, u32::MAX);
+        let layer = Layer {
+            encapsulation,
+            key,
+            source: address,
+            destination: address,
+        };
+        let origin = Origin {
+            encapsulation,
+            key,
+            outer_source: address,
+            source_mac: mac,
+        };
+        let action = Action {
+            addresses: Some([address; 2]),
+            source_port: Some(1),
+            destination_port: Some(1),
+            source_mac: Some(mac),
+            destination_mac: Some(mac),
+            layers: [Some(layer); 2],
+            accepts: [Some(1); 2],
+            origin: Some(origin),
+            detour: None,
+        };
+        let answers = Headers {
+            source: address,
+            destination: address,
+            protocol: 6,
+            ports,
+        };
+        let decision = PolicyDecision {
+            forward: action,
+            reverse: action,
+            answers,
+            meter_class: 1,
+            mapping_epoch: Some(1),
+            source_ports: PortRange::new(1, 2),
+        };
+        let bytes = answer_bytes(&Ok(decision));
+        assert_eq!(bytes.len(), MOST_BYTES);
+        assert_eq!(read_answer(&bytes), Some(Ok(decision)));
+    }
+
     proptest! {
         #[test]
         fn a_question_arrives_as_it_was(
@@ -384,7 +460,6 @@ mod tests {
                 forward, reverse, answers, meter_class, mapping_epoch, source_ports,
             };
             let bytes = answer_bytes(&Ok(decision));
-            prop_assert!(bytes.len() <= 384, "it fits a buffer");
             prop_assert_eq!(read_answer(&bytes), Some(Ok(decision)));
             for cut in 0..bytes.len() {
                 prop_assert_eq!(read_answer(&bytes[..cut]), None);

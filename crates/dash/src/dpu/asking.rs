@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use twinpath_core::Instant;
+use twinpath_core::hash::seed_for;
 use twinpath_core::wire::layout::{Fragment, Network};
 use twinpath_core::wire::{fragment, ipv4};
 
@@ -18,7 +19,7 @@ use crate::headers::Direction;
 use crate::pipeline::{Arrival, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Settings;
-use crate::tables::Tables;
+use crate::tables::{Keyed, Tables};
 
 /// How far a packet has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,13 @@ pub struct Question {
 }
 
 /// What policies say, and to which question.
-pub type Answer = (Question, Result<PolicyDecision, Reason>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What they were asked.
+    pub question: Question,
+    /// What is done to packets, or why they are dropped.
+    pub said: Result<PolicyDecision, Reason>,
+}
 
 /// Where policies judge.
 pub(super) enum PolicyPlace {
@@ -72,24 +79,56 @@ pub(super) fn datagram_of(inside: &[u8], received: &Received) -> Option<Datagram
 }
 
 /// What is not answered yet.
-#[derive(Default)]
 pub(super) struct Asked {
-    /// With the datagrams whose first fragments wait for the answer.
-    flows: HashMap<EntryKey, Vec<OwnDatagram>>,
+    flows: HashMap<EntryKey, Waiting, Keyed>,
     /// Of which flow the first fragment of a datagram waits for an answer.
-    datagrams: HashMap<OwnDatagram, EntryKey>,
+    datagrams: HashMap<OwnDatagram, EntryKey, Keyed>,
     /// The answer for the packet in hand.
-    answer: Option<Answer>,
+    answer: Option<Box<Answer>>,
+    /// How many questions there have been, as far as it can be counted.
+    questions: u32,
+}
+
+/// A question that is not answered yet.
+struct Waiting {
+    number: u32,
+    /// Those whose first fragments wait for the answer.
+    datagrams: Vec<OwnDatagram>,
 }
 
 impl Asked {
+    fn new(seed: u64) -> Self {
+        let keyed = Keyed::new(seed_for(seed, "dash questions"));
+        Self {
+            flows: HashMap::with_hasher(keyed),
+            datagrams: HashMap::with_hasher(keyed),
+            answer: None,
+            questions: 0,
+        }
+    }
+
     /// Whether anything is not answered yet.
-    pub fn is_asking(&self) -> bool {
+    fn is_asking(&self) -> bool {
         !self.flows.is_empty()
     }
 
+    /// Whether there is a question about a key that is not answered yet.
+    fn is_asked(&self, key: &EntryKey) -> bool {
+        self.is_asking() && self.flows.contains_key(key)
+    }
+
+    /// There is a question about a key.
+    fn ask(&mut self, key: EntryKey) {
+        self.questions = self.questions.wrapping_add(1);
+        let waiting = Waiting {
+            number: self.questions,
+            datagrams: Vec::new(),
+        };
+        self.flows.insert(key, waiting);
+    }
+
     fn wait_for(&self, key: &EntryKey) -> Result<(), Stop> {
-        match self.flows.contains_key(key) {
+        match self.is_asked(key) {
             true => Err(Stop::Wait(*key)),
             false => Ok(()),
         }
@@ -101,7 +140,7 @@ impl Dpu {
     #[must_use]
     pub fn with_policies_elsewhere(settings: Settings, tables: Arc<Tables>, seed: u64) -> Self {
         let mut dpu = Self::with_tables(settings, tables, seed);
-        dpu.judge = PolicyPlace::Elsewhere(Box::default());
+        dpu.judge = PolicyPlace::Elsewhere(Box::new(Asked::new(seed)));
         dpu
     }
 
@@ -134,7 +173,7 @@ impl Dpu {
         buffer: &mut [u8],
         start: usize,
         now: Instant,
-        answer: Option<Answer>,
+        answer: Option<Box<Answer>>,
     ) -> DpuStep {
         let frame = buffer.get(start..).unwrap_or(&[]);
         let mut received = match Received::read(frame, &self.tables, &self.settings) {
@@ -153,7 +192,8 @@ impl Dpu {
     /// Nothing waits for the answer to a question about this key any more.
     pub fn no_longer_asked(&mut self, key: &EntryKey) {
         if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
-            for datagram in asked.flows.remove(key).into_iter().flatten() {
+            let waiting = asked.flows.remove(key).map(|waiting| waiting.datagrams);
+            for datagram in waiting.into_iter().flatten() {
                 // Another flow's may have its name now.
                 if asked.datagrams.get(&datagram) == Some(key) {
                     asked.datagrams.remove(&datagram);
@@ -162,25 +202,47 @@ impl Dpu {
         }
     }
 
-    fn set_answer(&mut self, answer: Option<Answer>) {
+    /// The number of the question about this key that is not answered yet. Numbers follow one another, and
+    /// begin again after the last.
+    #[must_use]
+    pub fn question_number(&self, key: &EntryKey) -> Option<u32> {
+        match &self.judge {
+            PolicyPlace::Elsewhere(asked) => Some(asked.flows.get(key)?.number),
+            PolicyPlace::Here => None,
+        }
+    }
+
+    fn set_answer(&mut self, answer: Option<Box<Answer>>) {
         if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
             asked.answer = answer;
         }
     }
 
-    /// A packet asks about this key, or waits for who has: all that are of its flow wait, and if it is
-    /// the first fragment of a datagram, so do the others.
-    pub(super) fn stops(&mut self, key: &EntryKey, inside: &[u8], received: &Received) {
+    /// A packet asks about this key: all that are of its flow wait, and if it is the first fragment of a
+    /// datagram, so do the others.
+    pub(super) fn asks(&mut self, key: &EntryKey, inside: &[u8], received: &Received) {
+        if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
+            asked.ask(*key);
+            self.waits(key, inside, received);
+        }
+    }
+
+    /// A packet waits for who has asked about this key; so do the other fragments of a datagram whose
+    /// first it is.
+    pub(super) fn waits(&mut self, key: &EntryKey, inside: &[u8], received: &Received) {
         let PolicyPlace::Elsewhere(asked) = &mut self.judge else {
             return;
         };
-        let is_first = received.inner.fragment == Fragment::First;
-        let datagram = datagram_of(inside, received).filter(|_| is_first);
-        let datagram = datagram.map(|name| (key.serial(), name));
-        if let Some(datagram) = datagram {
-            asked.datagrams.insert(datagram, *key);
+        if received.inner.fragment != Fragment::First {
+            return;
         }
-        asked.flows.entry(*key).or_default().extend(datagram);
+        if let Some(name) = datagram_of(inside, received)
+            && let Some(waiting) = asked.flows.get_mut(key)
+        {
+            let datagram = (key.serial(), name);
+            asked.datagrams.insert(datagram, *key);
+            waiting.datagrams.push(datagram);
+        }
     }
 
     /// A later fragment waits for the first of its datagram.
@@ -198,9 +260,15 @@ impl Dpu {
     #[inline]
     pub(super) fn wait_for_others(&self, key: &EntryKey) -> Result<(), Stop> {
         match &self.judge {
-            PolicyPlace::Elsewhere(asked) if asked.is_asking() => asked.wait_for(key),
-            _ => Ok(()),
+            PolicyPlace::Elsewhere(asked) => asked.wait_for(key),
+            PolicyPlace::Here => Ok(()),
         }
+    }
+
+    /// Whether another packet of a key's flow has asked, and is not answered yet.
+    #[inline]
+    pub(super) fn is_asked(&self, key: &EntryKey) -> bool {
+        matches!(&self.judge, PolicyPlace::Elsewhere(asked) if asked.is_asked(key))
     }
 
     /// A packet of no flow waits if one has asked that may open the flow that it belongs to: with this
@@ -211,7 +279,7 @@ impl Dpu {
         };
         let answered = [Direction::Outbound, Direction::Inbound].map(|way| key.turned(way));
         let mut openings = answered.into_iter().chain([*key]);
-        match openings.find(|key| asked.flows.contains_key(key)) {
+        match openings.find(|key| asked.is_asked(key)) {
             Some(opening) => Err(Stop::Wait(opening)),
             None => Ok(()),
         }
@@ -227,7 +295,7 @@ impl Dpu {
             arrival: *arrival,
         };
         match &asked.answer {
-            Some((to, _)) if *to == question => Ok(()),
+            Some(answer) if answer.question == question => Ok(()),
             _ => Err(Stop::Ask(Box::new(question))),
         }
     }
@@ -238,6 +306,6 @@ impl Dpu {
             PolicyPlace::Elsewhere(asked) => asked.answer.take(),
             PolicyPlace::Here => None,
         };
-        given.map_or_else(|| self.answer(arrival), |(_, said)| said)
+        given.map_or_else(|| self.answer(arrival), |answer| answer.said)
     }
 }

@@ -10,7 +10,6 @@ use twinpath_core::wire::protocol;
 use twinpath_core::wire::tunnel::{ecn, entropy_of};
 
 use super::Dpu;
-use super::asking::PolicyPlace;
 use super::burst::Owner;
 use crate::flows::{Entry, EntryNumber, State, opens};
 use crate::headers::Direction;
@@ -36,7 +35,8 @@ impl Dpu {
         let entry = self.flows.get(place);
         let inside = buffer.get(start..)?.get(plain.inner())?;
         let tcp_flags = plain.inside.tcp_flags(inside);
-        let is_plain = self.is_undisturbed(eni, plain, direction)
+        let is_plain = self.may_come(eni, plain, direction)
+            && !self.is_asked(&key)
             && self.stays_as_it_is(&entry, plain.inside.protocol(), tcp_flags, now)
             && self.settings.caching
             && entry.stamp == self.tables.stamp(eni, entry.mapping_epoch);
@@ -68,12 +68,11 @@ impl Dpu {
         Some(applied.frame)
     }
 
-    /// Whether nothing is asked of policies, and the ENI may have a packet that comes from there.
+    /// Whether the ENI may have a packet that comes from there.
     #[inline(always)]
-    fn is_undisturbed(&self, eni: &EniEntry, plain: &PlainPacket, direction: Direction) -> bool {
-        let is_asking = matches!(&self.judge, PolicyPlace::Elsewhere(asked) if asked.is_asking());
+    fn may_come(&self, eni: &EniEntry, plain: &PlainPacket, direction: Direction) -> bool {
         let [outer_source, _] = plain.outer();
-        !is_asking && eni.is_enabled && !self.is_spoofed(eni, direction, outer_source)
+        eni.is_enabled && !self.is_spoofed(eni, direction, outer_source)
     }
 
     /// Whether a segment leaves its flow as far as it has come, and the flow is not over.

@@ -293,11 +293,11 @@ impl Dpu {
                 DpuStep::Done(self.error.take().map_or(verdict, Verdict::TooLong))
             }
             Err(Stop::Ask(question)) => {
-                self.stops(&question.key, inside(buffer, start, received), received);
+                self.asks(&question.key, inside(buffer, start, received), received);
                 DpuStep::Ask(*question)
             }
             Err(Stop::Wait(key)) => {
-                self.stops(&key, inside(buffer, start, received), received);
+                self.waits(&key, inside(buffer, start, received), received);
                 DpuStep::Wait(key)
             }
         }

@@ -33,7 +33,7 @@ mod update;
 pub use acl::{AclMatch, AclTable};
 pub use eni::{AclStages, EniEntry, Limits, NatBlock};
 pub use inbound::{InboundRule, InboundTable};
-pub(crate) use interned::Interned;
+pub(crate) use interned::{Interned, Keyed};
 pub use mappings::{FoundMapping, MappingProfile, MappingTable};
 pub use meters::{MeterRanges, MeterTable};
 pub use routes::{RouteEntry, RouteKind, RouteTable};

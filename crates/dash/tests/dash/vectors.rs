@@ -13,7 +13,7 @@ use twinpath_dash::samples::vectors::{
     Compare, capture, folder, names, settings as settings_of, steps, wanted_counters,
     wanted_device_drops,
 };
-use twinpath_dash::{Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
+use twinpath_dash::{Answer, Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
 
 /// Room in front of frames.
 const HEADROOM: usize = 160;
@@ -97,7 +97,7 @@ impl Device {
                     let said = messages::answer_bytes(&policies.answer(&arrival));
                     let said = messages::read_answer(&said).expect("an answer");
                     self.dpu.no_longer_asked(&question.key);
-                    let answer = Some((question, said));
+                    let answer = Some(Box::new(Answer { question, said }));
                     step = self.dpu.resume(buffer, HEADROOM, now, answer);
                 }
             }
@@ -390,7 +390,7 @@ fn packets_of_a_flow_wait_for_its_first() {
     let policies = device.elsewhere.as_ref().expect("apart");
     let said = policies.answer(&question.arrival);
     device.dpu.no_longer_asked(&question.key);
-    let answer = Some((question, said));
+    let answer = Some(Box::new(Answer { question, said }));
     let step = device.dpu.resume(&mut first, HEADROOM, now, answer);
     assert!(
         matches!(step, DpuStep::Done(Verdict::Forward(_))),

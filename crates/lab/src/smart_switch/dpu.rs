@@ -9,7 +9,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::tunnel::Tunnel;
 use twinpath_core::wire::{MacAddress, dissect};
 use twinpath_dash::tables::Tables;
-use twinpath_dash::{Dpu, DpuStep, Question, Settings, Verdict};
+use twinpath_dash::{Answer, Dpu, DpuStep, Question, Settings, Verdict};
 use twinpath_engine::devices::{Port, QueueFull, Server, Through};
 use twinpath_engine::{Rate, Time};
 
@@ -128,11 +128,10 @@ impl Device {
 
     /// Policies answer a packet's question. Bytes of what leaves then.
     fn answer(&mut self, buffer: &mut [u8], question: &Question, now: Instant) -> Option<u32> {
-        let answer = self.dpu.answer(&question.arrival);
+        let (question, said) = (*question, self.dpu.answer(&question.arrival));
         self.dpu.no_longer_asked(&question.key);
-        let step = self
-            .dpu
-            .resume(buffer, HEADROOM, now, Some((*question, answer)));
+        let answer = Some(Box::new(Answer { question, said }));
+        let step = self.dpu.resume(buffer, HEADROOM, now, answer);
         forwarded_bytes(&step)
     }
 

@@ -5,11 +5,12 @@
 //! one by one, each meeting what holds by then; one of them may have to ask again. So packets of a flow
 //! and direction stay in order, and those of other flows wait for nothing.
 
+use super::questions::{Asked, Questions};
 use super::{FastElement, FastPath, Io};
 use crate::position::Position;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_core::wire::dissect;
+use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant, Pools};
 use twinpath_dash::flows::EntryKey;
 use twinpath_dash::messages::{arrival_words, read_answer};
@@ -29,20 +30,14 @@ const MOST_WAIT: Duration = Duration::from_secs(2);
 /// A DPU's flows.
 pub struct DashStage {
     dpu: Dpu,
-    /// What was asked, by ticket.
-    asked: HashMap<u32, Asked>,
-    /// All tickets that may not be answered yet, in the order of asking.
-    in_order: VecDeque<u32>,
-    /// By key, under which ticket.
-    tickets: HashMap<EntryKey, u32>,
-    last_ticket: u32,
+    asked: Questions,
     /// Packets held.
     held: usize,
     /// What the packet asks that is about to go to the slow path.
     question: Option<Question>,
     /// What the packet waits for that is about to be held.
     awaited: Option<EntryKey>,
-    /// Tickets whose packets are lost.
+    /// Questions whose packets are lost.
     lost: VecDeque<u32>,
     /// The buffers of packets that the DPU has looked at, in the order in which they come.
     ahead: Vec<usize>,
@@ -50,24 +45,12 @@ pub struct DashStage {
     next: usize,
 }
 
-/// A question, and who waits for its answer.
-struct Asked {
-    question: Question,
-    answer: Option<Answer>,
-    behind: VecDeque<Frame>,
-    /// On the link's clock.
-    since: Instant,
-}
-
 impl DashStage {
     /// Those of a DPU whose policies are elsewhere.
     pub fn new(dpu: Dpu) -> Self {
         Self {
             dpu,
-            asked: HashMap::new(),
-            in_order: VecDeque::new(),
-            tickets: HashMap::new(),
-            last_ticket: 0,
+            asked: Questions::default(),
             held: 0,
             question: None,
             awaited: None,
@@ -119,7 +102,7 @@ impl DashStage {
     }
 
     /// A packet that has stopped goes on.
-    fn resume(&mut self, frame: &mut Frame, answer: Option<Answer>) -> Decision {
+    fn resume(&mut self, frame: &mut Frame, answer: Option<Box<Answer>>) -> Decision {
         let now = frame.timestamp();
         let (buffer, start) = frame.with_headroom();
         let step = self.dpu.resume(buffer, start, now, answer);
@@ -143,44 +126,36 @@ impl DashStage {
     /// A packet goes to the slow path with its question.
     fn ask(&mut self, frame: &Frame, now: Instant) -> Option<Header> {
         let question = self.question.take()?;
-        self.last_ticket = self.last_ticket.wrapping_add(1);
+        let number = self.dpu.question_number(&question.key)?;
         let mut header = Header::new(Message::Question, twinpath_core::FlowKey::default());
         (header.has_packet, header.timestamp) = (true, frame.timestamp());
-        header.slot = self.last_ticket;
+        header.slot = number;
         header.set_words(&arrival_words(&question.arrival));
-        self.tickets.insert(question.key, self.last_ticket);
-        let asked = Asked {
-            question,
-            answer: None,
-            behind: VecDeque::new(),
-            since: now,
-        };
-        self.asked.insert(self.last_ticket, asked);
-        self.in_order.push_back(self.last_ticket);
+        self.asked.add(number, Asked::new(question, now));
         Some(header)
     }
 
     /// What a packet waits for that is held now.
     fn behind(&mut self) -> Option<&mut VecDeque<Frame>> {
-        let ticket = self.tickets.get(&self.awaited.take()?)?;
-        Some(&mut self.asked.get_mut(ticket)?.behind)
+        let number = self.dpu.question_number(&self.awaited.take()?)?;
+        Some(&mut self.asked.get_mut(number)?.behind)
     }
 
     /// Nobody waits for an answer any more: who did goes on.
-    fn take(&mut self, ticket: u32) -> Option<Asked> {
-        let asked = self.asked.remove(&ticket)?;
-        self.tickets.remove(&asked.question.key);
+    fn take(&mut self, number: u32) -> Option<Asked> {
+        let asked = self.asked.take(number)?;
         self.dpu.no_longer_asked(&asked.question.key);
         self.held -= asked.behind.len();
         Some(asked)
     }
 
     /// Policies have answered.
-    pub(super) fn answered(&mut self, ticket: u32, bytes: &[u8]) -> bool {
-        let answer = read_answer(bytes);
-        match (self.asked.get_mut(&ticket), answer) {
-            (Some(asked), Some(answer)) => {
-                asked.answer = Some((asked.question, answer));
+    pub(super) fn answered(&mut self, number: u32, bytes: &[u8]) -> bool {
+        let said = read_answer(bytes);
+        match (self.asked.get_mut(number), said) {
+            (Some(asked), Some(said)) => {
+                let question = asked.question;
+                asked.answer = Some(Box::new(Answer { question, said }));
                 true
             }
             // It was given up.
@@ -192,34 +167,28 @@ impl DashStage {
     /// The packet that has asked will not come back, if it has not: there was no room for it, or its
     /// worker has finished with it and given it back by no answer, as one that crashed. Who waits for the
     /// answer goes on when time is told.
-    pub(super) fn lost(&mut self, ticket: u32) {
-        match self.asked.get(&ticket) {
+    pub(super) fn lost(&mut self, number: u32) {
+        match self.asked.get_mut(number) {
             Some(asked) if asked.behind.is_empty() => {
-                self.take(ticket);
+                self.take(number);
             }
-            Some(_) => self.lost.push_back(ticket),
+            Some(_) => self.lost.push_back(number),
             None => {}
         }
     }
 
-    /// A ticket whose packet is lost, or was waited for in vain; what nothing is lost of is waited for as
-    /// long as it takes.
+    /// A question whose packet is lost, or was waited for in vain; what nothing is lost of is waited for
+    /// as long as it takes.
     fn next_lost(&mut self, now: Instant, is_lossless: bool) -> Option<u32> {
-        while let Some(oldest) = self.in_order.front()
-            && !self.asked.contains_key(oldest)
-        {
-            self.in_order.pop_front();
-        }
         self.lost.pop_front().or_else(|| {
-            let oldest = self.in_order.front()?;
-            let since = self.asked.get(oldest)?.since;
-            let is_late = !is_lossless && now.since(since) > MOST_WAIT;
-            is_late.then_some(*oldest)
+            let (number, oldest) = self.asked.oldest()?;
+            let is_late = !is_lossless && now.since(oldest.since) > MOST_WAIT;
+            is_late.then_some(number)
         })
     }
 
     /// Questions that are not answered yet.
-    pub fn questions(&self) -> usize {
+    pub const fn questions(&self) -> usize {
         self.asked.len()
     }
 
@@ -306,14 +275,14 @@ impl FastPath {
     pub(super) fn answered_packet(
         &mut self,
         mut frame: Frame,
-        ticket: u32,
+        number: u32,
         position: Position,
         io: &mut Io<'_>,
     ) {
         let Some(stage) = self.dash_at(position.element) else {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         };
-        let Some(Asked { answer, behind, .. }) = stage.take(ticket) else {
+        let Some(Asked { answer, behind, .. }) = stage.take(number) else {
             return self.drop_at(Some(position.element), frame, DropReason::AnswerLate, io);
         };
         let decision = stage.resume(&mut frame, answer);
@@ -343,9 +312,9 @@ impl FastPath {
         }
     }
 
+    /// Nothing that comes behind a DPU asks for the layout of its packets.
     fn decided(&mut self, decision: Decision, frame: Frame, position: Position, io: &mut Io<'_>) {
-        let layout = dissect(frame.bytes()).unwrap_or_default();
-        self.stop(decision, frame, &layout, position, io);
+        self.stop(decision, frame, &Layout::default(), position, io);
     }
 
     /// Lets time pass for a DPU: flows that are over end, and what waits in vain goes on.
@@ -357,11 +326,11 @@ impl FastPath {
                 continue;
             };
             stage.dpu.tick(clock.packet);
-            while let Some(ticket) = self
+            while let Some(number) = self
                 .dash_at(element)
                 .and_then(|stage| stage.next_lost(clock.link, is_lossless))
             {
-                let asked = self.dash_at(element).and_then(|stage| stage.take(ticket));
+                let asked = self.dash_at(element).and_then(|stage| stage.take(number));
                 let behind = asked.map(|asked| asked.behind).unwrap_or_default();
                 self.go_on_behind(behind, Position { element, direction }, io);
             }
@@ -371,18 +340,18 @@ impl FastPath {
     /// A worker has finished with a packet, and all that it gave back has been handed in: of a question
     /// that is still open the packet is lost.
     #[inline]
-    pub(crate) fn finished_with(&mut self, ordinal: u64, ticket: Option<u32>) {
+    pub(crate) fn finished_with(&mut self, ordinal: u64, question: Option<u32>) {
         self.under_way.close(ordinal);
-        if let Some(ticket) = ticket {
-            self.lost_question(ticket);
+        if let Some(number) = question {
+            self.lost_question(number);
         }
     }
 
     #[cold]
-    fn lost_question(&mut self, ticket: u32) {
+    fn lost_question(&mut self, number: u32) {
         for element in &mut self.elements {
             if let FastElement::Dash(stage) = element {
-                stage.lost(ticket);
+                stage.lost(number);
             }
         }
     }

@@ -12,6 +12,7 @@ mod lane;
 mod leaving;
 mod look_ahead;
 mod payloads;
+mod questions;
 mod replacement;
 mod rules;
 mod walk;

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use std::sync::Arc;
-use twinpath_dash::DpuStep;
+use twinpath_dash::{Answer, DpuStep};
 
 #[test]
 fn connections_begin_with_their_first_segment() {
@@ -183,7 +183,8 @@ fn fragments_wait_with_their_first() {
         assert_eq!(step, DpuStep::Wait(question.key));
     }
     fast.no_longer_asked(&question.key);
-    let answer = Some((question, bench.dpu.answer(&question.arrival)));
+    let said = bench.dpu.answer(&question.arrival);
+    let answer = Some(Box::new(Answer { question, said }));
     let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
     for frame in &mut behind {
         steps.push(fast.resume(frame, HEADROOM, bench.now, None));
@@ -240,7 +241,8 @@ fn what_belongs_to_a_flow_waits_for_it() {
         "of no flow"
     );
     fast.no_longer_asked(&question.key);
-    let answer = Some((question, bench.dpu.answer(&question.arrival)));
+    let said = bench.dpu.answer(&question.arrival);
+    let answer = Some(Box::new(Answer { question, said }));
     let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
     for frame in &back {
         steps.push(fast.resume(&mut buffer(frame), HEADROOM, bench.now, None));
