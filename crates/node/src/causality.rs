@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use twinpath_core::wire::layout::{Layout, Network};
 use twinpath_core::wire::{Address, dissect, fields};
-use twinpath_core::{Direction, FlowKey, Side, Steering};
-use twinpath_dash::headers;
+use twinpath_core::{FlowKey, Side, Steering};
+use twinpath_dash::headers::Direction;
 use twinpath_dash::objects::EniMode;
 use twinpath_dash::pipeline::Received;
 use twinpath_dash::settings::Settings;
@@ -49,6 +49,8 @@ pub enum Scope {
     },
     /// The packets of an ENI are one conversation, whatever their addresses: one end is its machine.
     Enis(Arc<Tables>),
+    /// Those between an ENI's machine and another address are one: answers come from where questions went.
+    EniPeers(Arc<Tables>),
     /// None: packets enter as they come, as on a wire that nobody waits at.
     Nothing,
 }
@@ -74,7 +76,7 @@ impl Causality {
     pub fn new(scope: Scope) -> Self {
         let steering = match &scope {
             Scope::Hosts(steering) | Scope::Translated { steering, .. } => Some(steering),
-            Scope::Enis(_) | Scope::Nothing => None,
+            Scope::Enis(_) | Scope::EniPeers(_) | Scope::Nothing => None,
         };
         let aliases = steering.into_iter().flat_map(Steering::aliases);
         let services = aliases
@@ -95,15 +97,17 @@ impl Causality {
         }
         match &self.scope {
             Scope::Nothing => None,
-            Scope::Enis(tables) => of_eni(bytes, tables),
+            Scope::Enis(tables) => of_eni(bytes, tables, |_| 0),
+            Scope::EniPeers(tables) => of_eni(bytes, tables, |peer| mix(peer) as usize),
             Scope::Hosts(steering) => self.between_hosts(steering, bytes, &layout),
             Scope::Translated {
                 steering,
                 inside,
                 external,
             } => {
-                let is_of =
-                    |sides: &Sides, address| sides.direction(address, 0) == Direction::Original;
+                let is_of = |sides: &Sides, address| {
+                    sides.direction(address, 0) == twinpath_core::Direction::Original
+                };
                 let is_inside = |address| is_of(inside, address);
                 let (from, to) = (
                     fields::source(bytes, &layout).address,
@@ -177,19 +181,20 @@ impl Causality {
     }
 }
 
-/// A floating NIC's packets come by the same way in either direction.
-fn of_eni(bytes: &[u8], tables: &Tables) -> Option<PacketSender> {
+/// A floating NIC's packets come by the same way in either direction, and are one conversation.
+fn of_eni(bytes: &[u8], tables: &Tables, peer: impl Fn(u128) -> usize) -> Option<PacketSender> {
     let arrival = Received::read(bytes, tables, &Settings::default())
         .ok()?
         .arrival;
     let is_floating = tables.eni(arrival.eni)?.mode == EniMode::FloatingNic;
+    let (end, peer) = match (is_floating, arrival.direction) {
+        (true, _) => (End::Both, 0),
+        (false, Direction::Outbound) => (End::One, peer(arrival.headers.destination.0)),
+        (false, Direction::Inbound) => (End::Other, peer(arrival.headers.source.0)),
+    };
     Some(PacketSender {
-        place: 1 + usize::from(arrival.eni) % PLACES,
-        end: match (is_floating, arrival.direction) {
-            (true, _) => End::Both,
-            (false, headers::Direction::Outbound) => End::One,
-            (false, headers::Direction::Inbound) => End::Other,
-        },
+        place: 1 + usize::from(arrival.eni).wrapping_add(peer) % PLACES,
+        end,
     })
 }
 

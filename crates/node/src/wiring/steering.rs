@@ -76,10 +76,10 @@ pub fn egress_check(service: &Service) -> Option<EgressCheck> {
     Some(EgressCheck::new(Mtus::of(service), router))
 }
 
-/// Conversations of a DPU.
-fn enis(service: &Service) -> Option<Scope> {
+/// What packets meet in the service's DPU, if it is one.
+fn tables_of_dpu(service: &Service) -> Option<Arc<Tables>> {
     let mut each = service.chain.iter();
-    each.find_map(|instance| tables_of(service, instance).map(Scope::Enis))
+    each.find_map(|instance| tables_of(service, instance))
 }
 
 /// What packets meet in a DPU, if an instance is one.
@@ -93,8 +93,8 @@ pub fn tables_of(service: &Service, instance: &Instance) -> Option<Arc<Tables>> 
 /// # Errors
 /// A file that a function needs.
 pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
-    if let Some(enis) = enis(service) {
-        return Ok(Causality::new(enis));
+    if let Some(tables) = tables_of_dpu(service) {
+        return Ok(Causality::new(Scope::EniPeers(tables)));
     }
     Ok(Causality::new(Scope::Hosts(steering(service)?)))
 }
@@ -104,8 +104,8 @@ pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
 /// # Errors
 /// A file that a function needs, or too many networks inside.
 pub fn causality(service: &Service) -> Result<Causality, BuildError> {
-    if let Some(enis) = enis(service) {
-        return Ok(Causality::new(enis));
+    if let Some(tables) = tables_of_dpu(service) {
+        return Ok(Causality::new(Scope::Enis(tables)));
     }
     let chain = service.chain.iter();
     let translations = chain.filter_map(|instance| instance.config.translation());

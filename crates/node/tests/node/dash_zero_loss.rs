@@ -14,7 +14,9 @@ use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, Tunnel, VXLAN_PORT, Varying};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next, Trace};
+use twinpath_node::causality::Causality;
 use twinpath_node::run::{RunStep, StepFigures, run_steps};
+use twinpath_node::wiring::{causality, causality_of_hosts};
 
 const VIP: Address = Address::from_v4([10, 1, 0, 5]);
 const VM_VNI: u32 = 2001;
@@ -428,4 +430,35 @@ fn connections_follow_a_change_in_their_middle() {
         .filter(|places| places.contains(&0) && places.contains(&1));
     // All that stay open are in their middle.
     assert!(moved.count() >= usize::from(BACKGROUND) * usize::from(ENIS));
+}
+
+/// Where both ends are made up an answer waits for the questions to its peer, in a capture for those to all, as
+/// an address may be another's behind a gateway.
+#[test]
+fn answers_wait_for_questions_to_their_peer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.json");
+    std::fs::write(&path, format!("[{}]", configuration().join(","))).expect("a file");
+    let service = service(&[&path]);
+    let sender = |causality: &Causality, eni, peer, is_answer| {
+        let connection = Connection { eni, port: 1, peer };
+        let bytes = frame(connection, 0, is_answer, flags::ACK);
+        causality.sender(&bytes).expect("an ENI's")
+    };
+    for (made, waits_for_others) in [
+        (causality_of_hosts(&service), false),
+        (causality(&service), true),
+    ] {
+        let mut causality = made.expect("no files");
+        for eni in [0, 1] {
+            let question = sender(&causality, eni, 7, false);
+            causality.enters(question, 3);
+            let other = sender(&causality, eni, 8, true);
+            assert_eq!(causality.is_due(other, 3), !waits_for_others);
+            let answer = sender(&causality, eni, 7, true);
+            assert!(!causality.is_due(answer, 3) && causality.is_due(answer, 4));
+        }
+        let of_another = sender(&causality, 2, 7, true);
+        assert!(causality.is_due(of_another, 0), "of another ENI");
+    }
 }
