@@ -117,8 +117,16 @@ fn compare(
     let names = ["one", "two"].map(TagName::from);
     let tags: HashMap<_, _> = names.into_iter().zip(tags).collect();
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
-    let table = AclTable::new("group".into(), version, &rules, &|name| tags.get(name));
-    for packet in packets {
+    // In one part, and in several with more than one set of parts.
+    let tables = [RULES_OF_A_PART, 7].map(|of_a_part| {
+        let tag = |name: &TagName| tags.get(name);
+        AclTable::in_parts("group".into(), version, &rules, &tag, of_a_part)
+    });
+    prop_assert_eq!(tables[1].summaries.len() > 1, rules.len() > 49);
+    for (packet, table) in packets
+        .iter()
+        .flat_map(|packet| tables.iter().map(move |it| (packet, it)))
+    {
         let first = rules
             .iter()
             .position(|(_, rule)| matches(rule, packet, &tags));
