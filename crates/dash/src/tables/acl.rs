@@ -35,20 +35,17 @@ pub struct AclTable {
     /// In the order of priority.
     rules: Box<[AclMatch]>,
     names: Box<[AclRuleId]>,
-    /// Of each so many of them in a row.
+    /// Of each so many of them in a row. If there are several, summaries stand behind them: in these a part
+    /// is a rule, whose lists are those of all its rules together, and only parts that match are asked.
     parts: Box<[Part]>,
-    rules_of_a_part: usize,
-    /// Of more than one part: each is a rule here, whose lists are those of all its rules together, and
-    /// only parts that match are asked.
-    summaries: Box<[Part]>,
 }
 
 /// Most rules that are looked up together. A set has a bit for each of them, and there may be as many sets as
 /// prefixes: in parts they grow with the rules and not with their square.
 const RULES_OF_A_PART: usize = 1024;
 
-// The words of a set have a bit each in a word.
-const _: () = assert!(RULES_OF_A_PART <= 64 * 64);
+// The words of a set have a bit each in a word, and the bits of words are all of a part that is full.
+const _: () = assert!(RULES_OF_A_PART <= 64 * 64 && RULES_OF_A_PART.is_multiple_of(64));
 
 /// Rules in a row.
 #[derive(Clone, Debug)]
@@ -134,40 +131,42 @@ impl AclTable {
         let summaries = unions.chunks(rules_of_a_part);
         Self {
             id,
-            rules_of_a_part,
-            summaries: summaries
-                .map(|rules| Part::new(version, rules, tag))
-                .collect(),
             rules: (0..)
                 .zip(rules)
                 .map(|(place, (_, rule))| found(place, rule))
                 .collect(),
             names: rules.iter().map(|(name, _)| name.clone()).collect(),
-            parts: parts.map(|rules| Part::new(version, rules, tag)).collect(),
+            parts: parts
+                .chain(summaries)
+                .map(|rules| Part::new(version, rules, tag))
+                .collect(),
         }
     }
 
     /// The first rule that matches. A packet of the other version matches none.
     #[must_use]
     pub fn lookup(&self, headers: &Headers) -> Option<AclMatch> {
-        let first = match &*self.summaries {
-            [] => self.parts.first()?.first_that_matches(headers),
-            summaries => (0..).zip(summaries).find_map(|(number, summary)| {
-                let parts = summary.all_that_match(headers);
-                self.first_of(
-                    parts.map(|part| number * self.rules_of_a_part + part),
-                    headers,
-                )
-            }),
+        let place = match &*self.parts {
+            [] => None,
+            [part] => part.first_that_matches(headers),
+            several => self.first_of_several(several, headers),
         };
-        self.rules.get(first?).copied()
+        self.rules.get(place?).copied()
     }
 
-    /// The first rule that matches of parts in order.
-    fn first_of(&self, mut parts: impl Iterator<Item = usize>, headers: &Headers) -> Option<usize> {
-        parts.find_map(|number| {
-            let place = self.parts.get(number)?.first_that_matches(headers)?;
-            Some(number * self.rules_of_a_part + place)
+    #[inline(never)]
+    fn first_of_several(&self, parts: &[Part], headers: &Headers) -> Option<usize> {
+        // The first is full.
+        let of_a_part = parts.first()?.sets.words_each * 64;
+        let (parts, summaries) = parts.split_at_checked(self.rules.len().div_ceil(of_a_part))?;
+        let summaries = summaries.iter().zip((0..).step_by(of_a_part));
+        let mut asked = summaries.flat_map(|(summary, first)| {
+            let matching = summary.all_that_match(headers);
+            matching.map(move |place| first + place)
+        });
+        asked.find_map(|number| {
+            let place = parts.get(number)?.first_that_matches(headers)?;
+            Some(number * of_a_part + place)
         })
     }
 
@@ -198,8 +197,7 @@ impl AclTable {
     /// Memory taken, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let parts = self.parts.iter().chain(&self.summaries);
-        let parts: usize = parts.map(Part::memory_bytes).sum();
+        let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
         size_of::<Self>() + size_of_val(&*self.rules) + size_of_val(&*self.names) + parts
     }
 }
