@@ -424,7 +424,7 @@ fn a_running_dpu_is_looked_at_and_changed() {
         .position(|line| line.starts_with("flows = 100_001"))
         .expect("there");
     let why = format!(
-        "other.toml:{line}:9: dash: flows, mtu differ from the running service's: expected the same"
+        "other.toml:{line}:1: dash: flows, mtu differ from the running service's: expected the same"
     );
     assert!(said.err.contains(&why), "{why}: {said:?}");
     let denied = |said: &crate::folder::Said| said.out.contains("dropped (acl_outbound)");
