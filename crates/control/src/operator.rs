@@ -196,6 +196,10 @@ pub struct Applied {
     pub rules_gone: usize,
     /// Cached rules that stayed.
     pub rules_kept: usize,
+    /// Flows of a DPU, which stay: those that the change touches are judged anew with their next packet.
+    /// `None` of any other service.
+    #[serde(default)]
+    pub flows: Option<u64>,
     /// How long no packet was taken, ns.
     pub pause_ns: u64,
     /// Whether there was nothing to change.

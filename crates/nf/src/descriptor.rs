@@ -594,6 +594,11 @@ impl FunctionError {
 }
 
 /// Why a function cannot go on with another configuration, and what would do.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct MigrationError(pub &'static str);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct MigrationError {
+    /// The key of its table that it is about, or the first of several.
+    pub key: &'static str,
+    /// Why not.
+    pub why: String,
+}

@@ -65,7 +65,7 @@ impl ReplaceError {
         match self {
             Self::Settings(table) => vec![table],
             Self::Seed => vec!["service", "seed"],
-            Self::Migration { function, .. } => vec![function],
+            Self::Migration { function, source } => vec![function, source.key],
             Self::Build(error) => error.keys(),
         }
     }

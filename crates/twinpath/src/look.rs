@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_classify::Prefix;
 use twinpath_control::flow_filter::FlowFilter;
-use twinpath_control::look::{Look, LookResult, Part, Query};
+use twinpath_control::look::{Look, LookResult, MOST_TOLD, Part, Query};
 use twinpath_control::operator::{Answer, Request, ask};
+use twinpath_control::report::units;
 use twinpath_core::counted;
 use twinpath_nf::duration::Human;
 
@@ -22,7 +23,7 @@ pub struct Service {
     /// Only those of this function, by its name in the chain
     #[arg(long, value_name = "NAME")]
     pub function: Option<String>,
-    /// At most so many; there are never more than 20000
+    /// At most so many; never more than 20000, and where there are more a warning says so
     #[arg(long, value_name = "N")]
     pub most: Option<usize>,
     /// As JSON, for programs
@@ -83,11 +84,29 @@ impl Service {
             }
         };
         output::print(&text)?;
+        warn_of_more(self.most, part.has_more);
         Ok(match part.told.is_empty() {
             true => Outcome::Bad,
             false => Outcome::Good,
         })
     }
+}
+
+/// Whoever did not ask for so few hears that there are more than an answer tells.
+pub fn warn_of_more(most: Option<usize>, has_more: bool) {
+    if let Some(warning) = more_than_told(most, has_more) {
+        output::warning(warning);
+    }
+}
+
+fn more_than_told(most: Option<usize>, has_more: bool) -> Option<String> {
+    let is_cut = has_more && most.is_none_or(|most| most > MOST_TOLD);
+    is_cut.then(|| {
+        let told = units::count(MOST_TOLD as u64);
+        format!(
+            "there are more than {told}, and no more are told at once: ask for some of them alone"
+        )
+    })
 }
 
 /// An address; of a network it is told where those go.
@@ -117,4 +136,24 @@ pub fn unexpected(seen: LookResult) -> CommandError {
 pub fn time(ns: u64) -> Human {
     let millis = Duration::from_nanos(ns).as_millis();
     Human(Duration::from_millis(millis as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_is_told_and_what_was_asked_for_is_not() {
+        for (most, has_more, is_told) in [
+            (None, false, false),
+            (None, true, true),
+            (Some(20), true, false),
+            (Some(MOST_TOLD), true, false),
+            (Some(MOST_TOLD + 1), true, true),
+            (Some(MOST_TOLD + 1), false, false),
+        ] {
+            let told = more_than_told(most, has_more);
+            assert_eq!(told.is_some(), is_told, "{most:?} {has_more}: {told:?}");
+        }
+    }
 }

@@ -158,6 +158,30 @@ fn who_waits_behind_others_is_told_who_is_first() {
     assert_eq!(mac_of(&store, "f"), "02:00:00:00:00:01");
 }
 
+/// When one goes whose place many wait for, one of them comes, and nothing is copied of the others: they
+/// are told who has the place when somebody asks.
+#[test]
+fn who_waits_behind_others_is_not_touched() {
+    const MANY: u16 = 5_000;
+    let eni = |number: u16| {
+        let mac = "02:00:00:00:00:01";
+        format!(r#""DASH_ENI_TABLE:{number:05}": {{"mac_address": "{mac}", "vnet": "blue"}}"#)
+    };
+    let enis: Vec<_> = (0..MANY).map(eni).collect();
+    let mut store = Store::default();
+    set(&mut store, r#"{"DASH_VNET_TABLE:blue": {"vni": 1}}"#);
+    set(&mut store, &format!("{{{}}}", enis.join(",")));
+    let before = store.clone();
+    delete(&mut store, &["DASH_ENI_TABLE:00000"]);
+    assert_eq!(store.unsettled(), [usize::from(MANY) - 2, 0]);
+    let nobody = Key::Eni("none".into());
+    let [(shared, all), _] = store.waiting_shared_with(&before, &nobody);
+    assert!(all >= 15 && shared + 2 >= all, "{shared} of {all}");
+    let told = waiting(&store);
+    let last = "DASH_ENI_TABLE:04999: mac_address: DASH_ENI_TABLE:00001 has the same MAC address";
+    assert_eq!(told.last().map(String::as_str), Some(last));
+}
+
 /// Some of the objects that few places have to do for.
 fn in_each_others_way() -> Vec<Change> {
     let mut objects = vec![
@@ -232,8 +256,12 @@ proptest! {
             store.apply(from_nowhere(batch));
             let snapshot = store.snapshot();
             for (key, waiting) in store.waiting() {
-                let there = snapshot.configuration.contains(&waiting.obstacle.by);
-                prop_assert_eq!(there, waiting.obstacle.why != Why::Missing, "{}", key);
+                let obstacles = store.obstacles(waiting);
+                prop_assert!(!obstacles.is_empty(), "{}", key);
+                for obstacle in obstacles {
+                    let there = snapshot.configuration.contains(&obstacle.by);
+                    prop_assert_eq!(there, obstacle.why != Why::Missing, "{}", key);
+                }
                 let mut again = store.clone();
                 again.apply(from_nowhere(vec![Change::Set(waiting.object.clone())]));
                 prop_assert_eq!(&again.snapshot().configuration, &snapshot.configuration, "{}", key);

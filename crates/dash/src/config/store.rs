@@ -16,6 +16,9 @@ use exchange::{Blocked, Exchange};
 use places::{Place, Places};
 use twinpath_core::wire::MacAddress;
 
+/// How many of the things that keep an object from being in force are told in words.
+const MOST_TOLD: usize = 8;
+
 /// Where a change was written.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
@@ -41,8 +44,8 @@ pub struct Waiting {
     pub object: Object,
     /// Where it was asked for.
     pub origin: Origin,
-    /// What keeps it from being in force.
-    pub obstacle: Obstacle,
+    /// The first that kept it from being in force when it was tried last.
+    obstacle: Obstacle,
     /// What else keeps it: an object that would have to change together with it, and may not yet.
     with: Option<Key>,
     /// What another has, if that keeps it.
@@ -222,7 +225,6 @@ impl Store {
         }
         self.set_all(&mut row);
         self.exchange_all();
-        self.tell_holders();
         self.publish()
     }
 
@@ -318,15 +320,6 @@ impl Store {
         }
     }
 
-    /// Has all who wait know who has what they wait for.
-    fn tell_holders(&mut self) {
-        for (key, holder) in self.places.take_passed_on() {
-            if let Some(waiting) = self.waiting.get_mut(&key) {
-                Arc::make_mut(waiting).obstacle.by = holder;
-            }
-        }
-    }
-
     /// Puts an object in force, or has it wait.
     fn admit(&mut self, object: Object, origin: Origin, work: &mut Vec<Key>) {
         let Some(obstacle) = self.obstacle(&object) else {
@@ -387,8 +380,7 @@ impl Store {
             (Key::AclGroup(_), Key::AclRule(rule)) => self.configuration.tags_of_rule(&rule),
             _ => Vec::new(),
         };
-        let holder = waiting.place.as_ref().and_then(|it| self.places.holder(it));
-        let by = holder.unwrap_or(&waiting.obstacle.by).clone();
+        let by = self.keeper(waiting).clone();
         let keys = std::iter::once(by).chain(waiting.beside());
         keys.flat_map(around).collect()
     }
@@ -441,6 +433,43 @@ impl Store {
     #[must_use]
     pub fn waiting_for(&self, key: &Key) -> Option<&Waiting> {
         self.waiting.get(key).map(|waiting| &**waiting)
+    }
+
+    /// All that keeps an object from being in force that waits, each once: every reference to something
+    /// that is missing or about to go, and what it cannot be together with. Of the latter the first, which is
+    /// asked when nothing is missing.
+    #[must_use]
+    pub fn obstacles(&self, waiting: &Waiting) -> Vec<Obstacle> {
+        let (mut all, mut known) = (Vec::new(), HashSet::new());
+        let mut add = |obstacle: Obstacle| {
+            if known.insert((obstacle.field, obstacle.by.clone())) {
+                all.push(obstacle);
+            }
+        };
+        if waiting.obstacle.refuses() {
+            let by = self.keeper(waiting).clone();
+            let obstacle = waiting.obstacle.clone();
+            add(Obstacle { by, ..obstacle });
+        }
+        self.unusable_references(&waiting.object, &mut add);
+        all
+    }
+
+    /// The same in words; of many the first few, and how many there are.
+    #[must_use]
+    pub fn why(&self, waiting: &Waiting) -> String {
+        let all = self.obstacles(waiting);
+        let told = all.iter().take(MOST_TOLD).map(ToString::to_string);
+        let more = all.len().saturating_sub(MOST_TOLD);
+        let more = (more > 0).then(|| format!("and {more} more"));
+        told.chain(more).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The object that keeps one that waits: of a place whoever has it by now.
+    fn keeper<'a>(&'a self, waiting: &'a Waiting) -> &'a Key {
+        let holder = waiting.place.as_ref();
+        let holder = holder.and_then(|place| self.places.holder(place));
+        holder.unwrap_or(&waiting.obstacle.by)
     }
 
     fn wait(&mut self, mut waiting: Waiting) {
@@ -512,13 +541,17 @@ impl Store {
     /// The first reference that the object cannot have.
     pub(super) fn unusable_reference(&self, object: &Object) -> Option<Obstacle> {
         let mut first = None;
+        self.unusable_references(object, &mut |obstacle| _ = first.get_or_insert(obstacle));
+        first
+    }
+
+    /// Calls `each` for every reference that the object cannot have.
+    fn unusable_references(&self, object: &Object, each: &mut dyn FnMut(Obstacle)) {
         object.references(&mut |field, by| {
-            if first.is_none() {
-                let why = self.unusable(object, &by);
-                first = why.map(|why| Obstacle { field, by, why });
+            if let Some(why) = self.unusable(object, &by) {
+                each(Obstacle { field, by, why });
             }
         });
-        first
     }
 
     /// Why an object cannot refer to another.

@@ -91,7 +91,7 @@ fn store_of(changes: Vec<Change>) -> Store {
 pub(super) fn waiting(store: &Store) -> Vec<String> {
     let waiting = store.waiting();
     waiting
-        .map(|(key, waiting)| format!("{key}: {}", waiting.obstacle))
+        .map(|(key, waiting)| format!("{key}: {}", store.why(waiting)))
         .collect()
 }
 
@@ -141,7 +141,9 @@ fn an_object_waits_for_what_it_refers_to_and_says_so() {
     let mut store = Store::default();
     let eni = r#"{"DASH_ENI_TABLE:one": {"mac_address": "00:1A:C5:00:00:01", "vnet": "blue", "qos": "slow"}}"#;
     set(&mut store, eni);
-    let expected = ["DASH_ENI_TABLE:one: vnet: waits for DASH_VNET_TABLE:blue, which is not there"];
+    let expected = [
+        "DASH_ENI_TABLE:one: vnet: waits for DASH_VNET_TABLE:blue, which is not there; qos: waits for DASH_QOS_TABLE:slow, which is not there",
+    ];
     assert_eq!(waiting(&store), expected);
     set(&mut store, r#"{"DASH_VNET_TABLE:blue": {"vni": 1}}"#);
     let expected = ["DASH_ENI_TABLE:one: qos: waits for DASH_QOS_TABLE:slow, which is not there"];
@@ -251,7 +253,7 @@ fn a_version_that_cannot_be_leaves_the_one_in_force() {
     assert!(
         store
             .waiting()
-            .all(|(_, waiting)| waiting.obstacle.refuses())
+            .all(|(_, waiting)| store.obstacles(waiting)[0].refuses())
     );
     assert_eq!(store.snapshot().configuration, before.configuration);
     // What stood in its way gives way.
@@ -561,7 +563,7 @@ fn enis_exchange_their_mac_addresses() {
         r#"{"DASH_ENI_TABLE:d": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"}}"#,
     );
     let (_, waiting) = store.waiting().next().expect("refused");
-    assert_eq!(waiting.obstacle.by, Key::Eni("a".into()));
+    assert_eq!(store.obstacles(waiting)[0].by, Key::Eni("a".into()));
 }
 
 #[test]
@@ -754,6 +756,47 @@ fn a_change_copies_little_of_what_waits() {
     }
     set(&mut next, r#"{"DASH_ROUTE_GROUP_TABLE:nowhere": {}}"#);
     assert_eq!((next.unsettled(), store.unsettled()), ([0; 2], [5_000, 0]));
+}
+
+/// Who writes a configuration is told of all that is missing in it at once.
+#[test]
+fn all_that_an_object_waits_for_is_told() {
+    let mut store = Store::default();
+    set(
+        &mut store,
+        r#"{"DASH_ENI_TABLE:e": {"mac_address": "02:00:00:00:00:01", "vnet": "red", "qos": "q", "v4_meter_policy_id": "m"}}"#,
+    );
+    let told = "DASH_ENI_TABLE:e: vnet: waits for DASH_VNET_TABLE:red, which is not there; qos: waits for DASH_QOS_TABLE:q, which is not there; v4_meter_policy_id: waits for DASH_METER_POLICY_TABLE:m, which is not there";
+    assert_eq!(waiting(&store), [told]);
+    // Also when the first of them has come, or another goes.
+    set(&mut store, r#"{"DASH_VNET_TABLE:red": {"vni": 7}}"#);
+    set(
+        &mut store,
+        r#"{"DASH_METER_POLICY_TABLE:m": {"ip_version": "ipv4"}}"#,
+    );
+    let told = "DASH_ENI_TABLE:e: qos: waits for DASH_QOS_TABLE:q, which is not there";
+    assert_eq!(waiting(&store), [told]);
+    delete(&mut store, &["DASH_VNET_TABLE:red"]);
+    let told = "DASH_ENI_TABLE:e: vnet: waits for DASH_VNET_TABLE:red, which is not there; qos: waits for DASH_QOS_TABLE:q, which is not there";
+    assert_eq!(waiting(&store), [told]);
+}
+
+/// What is missing a hundred times is told a few times.
+#[test]
+fn of_many_obstacles_few_are_told() {
+    let mut store = store_of(whole());
+    let tags: Vec<String> = (0..100).map(|number| format!("\"t{number}\"")).collect();
+    let tags = tags.join(",");
+    set(
+        &mut store,
+        &format!(
+            r#"{{"DASH_ACL_RULE_TABLE:in:many": {{"priority": 1, "action": "allow", "src_tag": [{tags}, "t0"]}}}}"#
+        ),
+    );
+    let told = waiting(&store);
+    assert_eq!(told.len(), 1);
+    let told: Vec<_> = told[0].split("; ").collect();
+    assert_eq!((told.len(), told[8]), (9, "and 92 more"));
 }
 
 /// No external endpoint is ever two ENIs'.

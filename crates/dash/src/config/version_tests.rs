@@ -156,7 +156,7 @@ proptest! {
         for changes in wanted.chunks(batch) {
             apply(&mut store, changes);
         }
-        let waiting: Vec<_> = store.waiting().map(|(key, waiting)| format!("{key}: {}", waiting.obstacle)).collect();
+        let waiting: Vec<_> = store.waiting().map(|(key, waiting)| format!("{key}: {}", store.why(waiting))).collect();
         prop_assert_eq!(waiting, Vec::<String>::new());
         let mut fresh = Store::default();
         apply(&mut fresh, &changes);

@@ -7,6 +7,11 @@ use crate::flows::{Deadlines, EntryNumber, State};
 
 /// Ticks that are added to others, so that the sum is not taken for an earlier one.
 const FARTHEST: u32 = 1 << 30;
+/// Places of the table of flows that are looked at with the change by which an ENI first gets a limit:
+/// packets wait meanwhile, for less than a millisecond.
+const LEARNED_AT_FIRST: usize = 1 << 16;
+/// Places that are looked at each time when time passes, until it was all of them.
+const LEARNED_AT_ONCE: usize = 64;
 
 impl Dpu {
     /// How many flows an ENI has, of which those that are over end if there are not less than `limit`.
@@ -89,7 +94,9 @@ impl Dpu {
         }
     }
 
-    /// ENIs may have limits now that had none, whose flows are looked for, or none any more.
+    /// ENIs may have limits now that had none, or none any more. Flows that were there before are looked
+    /// for piece by piece where the table is large: until then those of them that are over count until
+    /// they are swept.
     pub(super) fn set_limits(&mut self) {
         let mut is_any_new = false;
         for (number, eni) in self.tables.enis() {
@@ -99,15 +106,39 @@ impl Dpu {
                 (_, Some(_)) => {}
                 (_, None) => {
                     state.deadlines = Some(Deadlines::default());
-                    is_any_new |= state.flows > 0;
+                    state.is_learning = state.flows > 0;
+                    is_any_new |= state.is_learning;
                 }
             }
         }
         if is_any_new {
-            let forward: Vec<EntryNumber> = self.flows.iter().collect();
-            forward
-                .into_iter()
-                .for_each(|place| self.keep_deadline(place));
+            self.learned = 0;
+            self.learn_deadlines(LEARNED_AT_FIRST);
+        }
+    }
+
+    /// Time passes: looks for flows that were there before their ENIs had limits.
+    #[inline]
+    pub(super) fn go_on_learning(&mut self) {
+        if self.learned < self.flows.places() {
+            self.learn_deadlines(LEARNED_AT_ONCE);
+        }
+    }
+
+    /// Looks at so many places more. A flow that moves meanwhile is kept where it moves to.
+    fn learn_deadlines(&mut self, count: usize) {
+        let forward: Vec<EntryNumber> = self.flows.iter_from(self.learned, count).collect();
+        for place in forward {
+            let state = self.enis.get(usize::from(self.flows.get(place).eni));
+            if state.is_some_and(|state| state.is_learning) {
+                self.keep_deadline(place);
+            }
+        }
+        self.learned = self.learned.saturating_add(count);
+        if self.learned >= self.flows.places() {
+            self.enis
+                .iter_mut()
+                .for_each(|state| state.is_learning = false);
         }
     }
 }
@@ -117,5 +148,80 @@ pub(super) const fn later(one: u32, other: u32) -> u32 {
     match (one.wrapping_sub(other) as i32) < 0 {
         true => other,
         false => one,
+    }
+}
+
+#[cfg(all(test, feature = "samples"))]
+mod tests {
+    use twinpath_core::wire::tunnel::Varying;
+    use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder};
+
+    use super::*;
+    use crate::objects::{Key, Qos};
+    use crate::samples::{Large, Objects, large};
+    use crate::{Settings, Verdict};
+
+    const FLOWS: u16 = 500;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn objects(flows: u32) -> Objects {
+        let mut objects = large(&Large {
+            enis: 1,
+            acl_stages: 0,
+            acl_rules: 0,
+            acl_prefixes: 0,
+            routes: 1,
+            mappings: 1,
+        });
+        let qos = Qos {
+            qos_id: "qos".into(),
+            bandwidth_kbps: 0,
+            connections_per_second: 0,
+            flows,
+        };
+        objects.qos.insert("qos".into(), qos);
+        let mut enis = objects.enis.values_mut();
+        enis.next().expect("one").qos = Some("qos".into());
+        objects
+    }
+
+    fn opens(dpu: &mut Dpu, port: u16, now: u64) -> bool {
+        let ends = [
+            Endpoint::new(Large::machine(1), port),
+            Endpoint::new(Large::mapped(0), 80),
+        ];
+        let inner = PacketBuilder::udp(ends[0], ends[1]).macs(Large::mac(0), MacAddress([2; 6]));
+        let inner = inner.to_vec().expect("a packet");
+        let frame = Large::outbound(0, &inner, &Varying::default());
+        let mut buffer = [vec![0; 128], frame].concat();
+        matches!(
+            dpu.process(&mut buffer, 128, Instant(now)),
+            Verdict::Forward(_)
+        )
+    }
+
+    /// However large the table is, a first limit looks at a part of it, and as exactly as ever knows which
+    /// flows are over when all of it has been looked at.
+    #[test]
+    fn a_first_limit_does_not_wait_for_the_whole_table() {
+        let mut objects = objects(0);
+        let settings = Settings {
+            flows: LEARNED_AT_FIRST,
+            ..Settings::default()
+        };
+        let mut dpu = Dpu::new(settings, 1);
+        dpu.update(&objects, &objects.keys());
+        assert!((0..FLOWS).all(|port| opens(&mut dpu, port, SECOND)));
+        objects.qos.get_mut("qos").expect("there").flows = FLOWS.into();
+        dpu.update(&objects, [&Key::Qos("qos".into())]);
+        assert_eq!(dpu.learned, LEARNED_AT_FIRST);
+        assert!(dpu.learned < dpu.flow_places());
+        assert!(!opens(&mut dpu, FLOWS, 2 * SECOND), "as many as may be");
+        while dpu.learned < dpu.flow_places() {
+            dpu.tick(Instant(2 * SECOND));
+        }
+        // All are over, and nothing has swept them.
+        let opened = (0..2 * FLOWS).filter(|&port| opens(&mut dpu, 1000 + port, 200 * SECOND));
+        assert_eq!(opened.count(), usize::from(FLOWS));
     }
 }

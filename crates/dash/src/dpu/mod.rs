@@ -70,6 +70,8 @@ struct EniState {
     flows: u32,
     /// Of one with a limit of flows.
     deadlines: Option<Deadlines>,
+    /// Whether flows that were there before the limit are still looked for.
+    is_learning: bool,
     connections: Rate,
     bandwidth: Rate,
     /// By direction.
@@ -92,6 +94,8 @@ pub struct Dpu {
     enis: Vec<EniState>,
     /// How many flows ENIs may open that have fewer than their [own part](Self::own_part).
     unused_parts: usize,
+    /// Places of the table of flows that were looked at for ENIs that got a limit.
+    learned: usize,
     drops: Drops,
     /// What is drawn for packets behind NAT gateways.
     identifications: Identifications,
@@ -156,6 +160,7 @@ impl Dpu {
             actions: Actions::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
             unused_parts: 0,
+            learned: usize::MAX,
             drops: Drops::default(),
             identifications: identifications(&settings, seed),
             aged: Vec::new(),

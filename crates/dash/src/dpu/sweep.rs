@@ -20,6 +20,7 @@ impl Dpu {
             self.swept_until = now;
             self.age(due.min(AGED_AT_ONCE as u128) as usize, now);
         }
+        self.go_on_learning();
     }
 
     /// Looks at the next `count` places of the table of flows, and ends those that time has ended.

@@ -6,7 +6,7 @@ use super::action::Layer;
 use super::arrival::Arrival;
 use super::{Note, Notes};
 use crate::headers::{Direction, Headers};
-use crate::objects::{AclAction, EniMode, MeterBits, Vni, VniRange};
+use crate::objects::{AclAction, EniMode, MeterBits};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::tables::{EniEntry, Tables};
@@ -44,10 +44,7 @@ impl Policies<'_> {
     }
 
     fn lists(&self, key: u32) -> bool {
-        let listed = |ranges: &[VniRange]| {
-            Vni::new(key).is_some_and(|vni| ranges.iter().any(|range| range.contains(vni)))
-        };
-        listed(&self.tables.appliance().trusted) || listed(&self.eni.trusted)
+        self.tables.appliance().trusted.contains(key) || self.eni.trusted.contains(key)
     }
 
     /// Whether a packet of a known flow, whose action has these VNIs, may come with its own.

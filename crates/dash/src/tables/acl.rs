@@ -35,7 +35,8 @@ pub struct AclTable {
     /// In the order of priority.
     rules: Box<[AclMatch]>,
     names: Box<[AclRuleId]>,
-    /// Of each [`RULES_OF_A_PART`] of them in a row.
+    /// Of each so many of them in a row. If there are several, summaries stand behind them: in these a part
+    /// is a rule, whose lists are those of all its rules together, and only parts that match are asked.
     parts: Box<[Part]>,
 }
 
@@ -43,8 +44,8 @@ pub struct AclTable {
 /// prefixes: in parts they grow with the rules and not with their square.
 const RULES_OF_A_PART: usize = 1024;
 
-// The words of a set have a bit each in a word.
-const _: () = assert!(RULES_OF_A_PART <= 64 * 64);
+// The words of a set have a bit each in a word, and the bits of words are all of a part that is full.
+const _: () = assert!(RULES_OF_A_PART <= 64 * 64 && RULES_OF_A_PART.is_multiple_of(64));
 
 /// Rules in a row.
 #[derive(Clone, Debug)]
@@ -112,7 +113,22 @@ impl AclTable {
         rules: &[(AclRuleId, AclRule)],
         tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
     ) -> Self {
-        let parts = rules.chunks(RULES_OF_A_PART);
+        Self::in_parts(id, version, rules, tag, RULES_OF_A_PART)
+    }
+
+    fn in_parts<'a>(
+        id: AclGroupId,
+        version: IpVersion,
+        rules: &[(AclRuleId, AclRule)],
+        tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
+        rules_of_a_part: usize,
+    ) -> Self {
+        let parts = rules.chunks(rules_of_a_part);
+        let unions: Vec<_> = match parts.len() {
+            0..=1 => Vec::new(),
+            _ => parts.clone().filter_map(union::of).collect(),
+        };
+        let summaries = unions.chunks(rules_of_a_part);
         Self {
             id,
             rules: (0..)
@@ -120,19 +136,38 @@ impl AclTable {
                 .map(|(place, (_, rule))| found(place, rule))
                 .collect(),
             names: rules.iter().map(|(name, _)| name.clone()).collect(),
-            parts: parts.map(|rules| Part::new(version, rules, tag)).collect(),
+            parts: parts
+                .chain(summaries)
+                .map(|rules| Part::new(version, rules, tag))
+                .collect(),
         }
     }
 
     /// The first rule that matches. A packet of the other version matches none.
     #[must_use]
     pub fn lookup(&self, headers: &Headers) -> Option<AclMatch> {
-        let mut parts = self.parts.iter().enumerate();
-        let first = parts.find_map(|(number, part)| {
-            let place = part.first_that_matches(headers)?;
-            Some(number * RULES_OF_A_PART + place)
+        let place = match &*self.parts {
+            [] => None,
+            [part] => part.first_that_matches(headers),
+            several => self.first_of_several(several, headers),
+        };
+        self.rules.get(place?).copied()
+    }
+
+    #[inline(never)]
+    fn first_of_several(&self, parts: &[Part], headers: &Headers) -> Option<usize> {
+        // The first is full.
+        let of_a_part = parts.first()?.sets.words_each * 64;
+        let (parts, summaries) = parts.split_at_checked(self.rules.len().div_ceil(of_a_part))?;
+        let summaries = summaries.iter().zip((0..).step_by(of_a_part));
+        let mut asked = summaries.flat_map(|(summary, first)| {
+            let matching = summary.all_that_match(headers);
+            matching.map(move |place| first + place)
         });
-        self.rules.get(first?).copied()
+        asked.find_map(|number| {
+            let place = parts.get(number)?.first_that_matches(headers)?;
+            Some(number * of_a_part + place)
+        })
     }
 
     /// Its name.
@@ -189,6 +224,17 @@ impl Part {
 
     /// The place of the first rule that matches.
     fn first_that_matches(&self, headers: &Headers) -> Option<usize> {
+        self.sets.of_all(self.numbers(headers)?).first()
+    }
+
+    /// The places of all that do.
+    fn all_that_match(&self, headers: &Headers) -> impl Iterator<Item = usize> {
+        let numbers = self.numbers(headers).into_iter();
+        numbers.flat_map(|numbers| self.sets.of_all(numbers).each())
+    }
+
+    /// The sets of the rules whose lists hold a packet's fields.
+    fn numbers(&self, headers: &Headers) -> Option<[u32; 5]> {
         let (source, destination) = match &self.sides {
             Sides::V4([source, destination]) if headers.is_v4() => (
                 source.ranges.of(headers.source.0 as u32),
@@ -208,14 +254,13 @@ impl Part {
             None => [self.source_ports.absent, self.destination_ports.absent],
         };
         let protocol = self.protocols.get(usize::from(headers.protocol)).copied();
-        let sets = [
+        Some([
             source,
             destination,
             source_port,
             destination_port,
             protocol.unwrap_or(0),
-        ];
-        self.sets.first_in_all(sets)
+        ])
     }
 
     fn memory_bytes(&self) -> usize {
@@ -233,24 +278,10 @@ impl Part {
 }
 
 impl Sets {
-    /// The first rule that all of these sets have.
+    /// These sets, for what all of them have.
     #[inline]
-    fn first_in_all(&self, numbers: [u32; 5]) -> Option<usize> {
-        let sets = numbers.map(|number| self.of(number));
-        let common = |at: usize| {
-            let words = sets.iter().map(|set| set.get(at).copied().unwrap_or(0));
-            words.fold(u64::MAX, |all, word| all & word)
-        };
-        let mut left = common(0);
-        while left != 0 {
-            let word = left.trailing_zeros() as usize;
-            let bits = common(1 + word);
-            if bits != 0 {
-                return Some(word * 64 + bits.trailing_zeros() as usize);
-            }
-            left &= left - 1;
-        }
-        None
+    fn of_all(&self, numbers: [u32; 5]) -> Common<'_> {
+        Common(numbers.map(|number| self.of(number)))
     }
 
     #[inline]
@@ -269,6 +300,46 @@ impl Sets {
     }
 }
 
+/// Sets, for the rules that all of them have.
+struct Common<'s>([&'s [u64]; 5]);
+
+impl<'s> Common<'s> {
+    /// The bits of a word that all have.
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        let words = self.0.iter().map(|set| set.get(at).copied().unwrap_or(0));
+        words.fold(u64::MAX, |all, word| all & word)
+    }
+
+    /// The first rule.
+    #[inline]
+    fn first(&self) -> Option<usize> {
+        let mut left = self.word(0);
+        while left != 0 {
+            let word = left.trailing_zeros() as usize;
+            let bits = self.word(1 + word);
+            if bits != 0 {
+                return Some(word * 64 + bits.trailing_zeros() as usize);
+            }
+            left &= left - 1;
+        }
+        None
+    }
+
+    /// All rules, in order.
+    fn each(self) -> impl Iterator<Item = usize> + 's {
+        bits(self.word(0)).flat_map(move |word| {
+            let places = bits(self.word(1 + word));
+            places.map(move |place| word * 64 + place)
+        })
+    }
+}
+
+/// Where the bits of a word are set.
+fn bits(word: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |place| word >> place & 1 != 0)
+}
+
 const fn found(place: u32, rule: &AclRule) -> AclMatch {
     AclMatch {
         action: rule.action,
@@ -280,3 +351,4 @@ const fn found(place: u32, rule: &AclRule) -> AclMatch {
 mod builder;
 #[cfg(test)]
 mod tests;
+mod union;

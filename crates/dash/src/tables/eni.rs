@@ -8,8 +8,9 @@ use super::acl::AclTable;
 use super::inbound::InboundTable;
 use super::meters::MeterTable;
 use super::routes::RouteTable;
+use super::trusted::TrustedVnis;
 use crate::headers::Direction;
-use crate::objects::{AclStage, EniId, EniMode, MaskedBits, PortRange, VniRange};
+use crate::objects::{AclStage, EniId, EniMode, MaskedBits, PortRange};
 
 /// Stages of access lists, of which those that are bound are asked in order.
 pub type AclStages = [Option<Arc<AclTable>>; AclStage::COUNT];
@@ -61,7 +62,7 @@ pub struct EniEntry {
     /// Whether load balancers' redirects move its connections.
     pub is_redirected: bool,
     /// VNIs with which its packets may come.
-    pub trusted: Box<[VniRange]>,
+    pub trusted: TrustedVnis,
     /// Its limits.
     pub limits: Limits,
     /// Its outbound routes.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
-use super::ranges::Ranges;
+use super::ranges::{Ranges, v4_range, v6_range};
 use crate::objects::{IpVersion, MeterPolicyId};
 use crate::source::ObjectSource;
 
@@ -63,30 +63,20 @@ impl MeterTable {
 
 fn v4(rules: &[(Prefix, Rank, u32)]) -> Ranges<u32> {
     let of_version = rules.iter().filter(|rule| rule.0.versions().includes(true));
-    let ranges: Vec<_> = of_version
-        .map(|&(prefix, rank, class)| {
-            let last = match prefix.length() {
-                0 => u32::MAX,
-                _ => prefix.last().0 as u32,
-            };
-            (prefix.network().0 as u32, last, rank, class)
-        })
-        .collect();
-    Ranges::best(&ranges, 0)
+    let ranges = of_version.map(|&(prefix, rank, class)| {
+        let (first, last) = v4_range(prefix);
+        (first, last, rank, class)
+    });
+    Ranges::best(&ranges.collect::<Vec<_>>(), 0)
 }
 
 fn v6(rules: &[(Prefix, Rank, u32)]) -> Ranges<u128> {
     let of_version = rules
         .iter()
         .filter(|rule| rule.0.versions().includes(false));
-    let ranges: Vec<_> = of_version
-        .map(|&(prefix, rank, class)| {
-            let last = match prefix.length() {
-                0 => u128::MAX,
-                _ => prefix.last().0,
-            };
-            (prefix.network().0, last, rank, class)
-        })
-        .collect();
-    Ranges::best(&ranges, 0)
+    let ranges = of_version.map(|&(prefix, rank, class)| {
+        let (first, last) = v6_range(prefix);
+        (first, last, rank, class)
+    });
+    Ranges::best(&ranges.collect::<Vec<_>>(), 0)
 }

@@ -13,6 +13,7 @@
 //! it grows when the first mapping leads there, and when the last one goes.
 
 mod acl;
+mod endpoints;
 mod eni;
 pub(crate) mod epochs;
 mod inbound;
@@ -28,9 +29,11 @@ mod routing;
 mod services;
 mod shared_mappings;
 mod told;
+mod trusted;
 mod update;
 
 pub use acl::{AclMatch, AclTable};
+pub use endpoints::Endpoints;
 pub use eni::{AclStages, EniEntry, Limits, NatBlock};
 pub use inbound::{InboundRule, InboundTable};
 pub(crate) use interned::{Interned, Keyed};
@@ -40,6 +43,7 @@ pub use routes::{RouteEntry, RouteKind, RouteTable};
 pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};
 pub use services::Spread;
 pub use shared_mappings::SharedMappings;
+pub use trusted::TrustedVnis;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -51,7 +55,7 @@ use twinpath_core::wire::{Address, Endpoint, MacAddress, fields};
 use crate::cost::Cost;
 use crate::headers::{Direction, Headers};
 use crate::objects::{
-    AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
+    AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType,
 };
 use epochs::MappingEpochs;
 use macs::MacTable;
@@ -71,7 +75,7 @@ pub struct ApplianceEntry {
     /// By which inner address an outbound packet's ENI is found.
     pub lookup: DirectionLookup,
     /// VNIs that are trusted for all ENIs.
-    pub trusted: Box<[VniRange]>,
+    pub trusted: TrustedVnis,
 }
 
 impl ApplianceEntry {

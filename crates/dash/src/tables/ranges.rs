@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use twinpath_classify::Prefix;
+
 /// How many starts stand between two that are looked at first.
 const STEP: usize = 64;
 
@@ -222,6 +224,24 @@ impl<N: Number> Parts<N> {
             tops,
         }
     }
+}
+
+/// The addresses of IPv4 that a prefix covers which speaks of them.
+pub(crate) fn v4_range(prefix: Prefix) -> (u32, u32) {
+    let last = match prefix.length() {
+        0 => u32::MAX,
+        _ => prefix.last().0 as u32,
+    };
+    (prefix.network().0 as u32, last)
+}
+
+/// The addresses of IPv6 that a prefix covers which speaks of them.
+pub(crate) fn v6_range(prefix: Prefix) -> (u128, u128) {
+    let last = match prefix.length() {
+        0 => u128::MAX,
+        _ => prefix.last().0,
+    };
+    (prefix.network().0, last)
 }
 
 #[cfg(test)]

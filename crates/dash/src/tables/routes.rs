@@ -6,7 +6,7 @@ use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::Address;
 
 use super::numbers::{Numbers, Used};
-use super::ranges::Ranges;
+use super::ranges::{Ranges, v4_range, v6_range};
 use crate::objects::{MeterBits, Route, RouteAction, RouteGroupId, ServiceTunnel};
 use crate::source::ObjectSource;
 
@@ -270,24 +270,6 @@ impl Builder {
             count: self.count,
         }
     }
-}
-
-/// The addresses of IPv4 that a prefix covers.
-fn v4_range(prefix: Prefix) -> (u32, u32) {
-    let last = match prefix.length() {
-        0 => u32::MAX,
-        _ => prefix.last().0 as u32,
-    };
-    (prefix.network().0 as u32, last)
-}
-
-/// The addresses of IPv6 that a prefix covers.
-fn v6_range(prefix: Prefix) -> (u128, u128) {
-    let last = match prefix.length() {
-        0 => u128::MAX,
-        _ => prefix.last().0,
-    };
-    (prefix.network().0, last)
 }
 
 #[cfg(test)]

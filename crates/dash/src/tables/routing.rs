@@ -1,8 +1,12 @@
 //! What routes and mappings refer to: networks, tunnels, routing types, port maps.
 
-use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, Endpoint};
+use std::sync::Arc;
 
+use twinpath_core::HashKey;
+use twinpath_core::wire::Address;
+use twinpath_core::wire::tunnel::Encapsulation;
+
+use super::endpoints::Endpoints;
 use super::services::Spread;
 use crate::objects::{
     self, ActionType, PortMapId, PortMapRange, PortRange, RoutingActions, RoutingType, Tunnel,
@@ -24,8 +28,7 @@ pub const fn encapsulation(of: objects::Encapsulation) -> Encapsulation {
 /// A tunnel that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunnelEntry {
-    /// Outer destinations, at least one.
-    pub endpoints: Box<[Address]>,
+    endpoints: Arc<Endpoints>,
     /// The header.
     pub encapsulation: Encapsulation,
     /// The VNI.
@@ -35,11 +38,14 @@ pub struct TunnelEntry {
 }
 
 impl TunnelEntry {
-    /// Compiles a tunnel; `None` if it has no endpoint.
-    #[must_use]
-    pub fn compile(tunnel: &Tunnel) -> Option<Self> {
-        (!tunnel.endpoints.is_empty()).then(|| Self {
-            endpoints: tunnel.endpoints.clone(),
+    /// Compiles a tunnel; `None` if it has no endpoint. Which of them a flow has follows from the key;
+    /// those of `known`, which has it too, are kept if they are the same.
+    pub(super) fn compile(tunnel: &Tunnel, key: HashKey, known: Option<&Self>) -> Option<Self> {
+        let all = &tunnel.endpoints;
+        let known = known.filter(|known| known.endpoints.all() == &**all);
+        let endpoints = || Arc::new(Endpoints::new(all, key));
+        (!all.is_empty()).then(|| Self {
+            endpoints: known.map_or_else(endpoints, |known| known.endpoints.clone()),
             encapsulation: encapsulation(tunnel.encapsulation),
             key: tunnel.vni.get(),
             metering_class_or: tunnel.metering_class_or,
@@ -49,8 +55,7 @@ impl TunnelEntry {
     /// The endpoint for a flow.
     #[must_use]
     pub fn endpoint(&self, spread: &Spread) -> Option<Address> {
-        let of = |address: &Address| Endpoint::new(*address, 0);
-        spread.choose(&self.endpoints, of).copied()
+        self.endpoints.of(spread)
     }
 }
 

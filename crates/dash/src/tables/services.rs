@@ -79,6 +79,12 @@ impl Spread {
         among.iter().max_by_key(weight)
     }
 
+    /// One of any number of numbers of the flow's.
+    #[inline]
+    pub(super) fn number(&self, which: u64) -> u64 {
+        self.key.hash([self.flow, which])
+    }
+
     /// A number below a bound, which is not 0.
     #[must_use]
     pub const fn below(&self, bound: u32) -> u32 {

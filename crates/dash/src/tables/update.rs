@@ -21,6 +21,7 @@ use super::routes::RouteTable;
 use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
 use super::services::Services;
 use super::shared_mappings::SharedMappings;
+use super::trusted::TrustedVnis;
 use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
@@ -138,7 +139,7 @@ impl Tables {
                 sip: None,
                 vm_vni: None,
                 lookup: DirectionLookup::default(),
-                trusted: [].into(),
+                trusted: TrustedVnis::new(&[]),
             },
             switch: SwitchEntry::default(),
             vnets: Vec::new(),
@@ -288,10 +289,12 @@ impl Tables {
         }
         self.vnis.clear();
         source.vnets(&mut |vnet| _ = self.vnis.insert(vnet.vni.get()));
-        self.tunnels = vec![None; numbers.tunnels.end()];
+        let nothing = vec![None; numbers.tunnels.end()];
+        let tunnels = std::mem::replace(&mut self.tunnels, nothing);
         for (name, number) in numbers.tunnels.iter() {
-            let tunnel = source.tunnel(name).and_then(TunnelEntry::compile);
-            self.tunnels[number as usize] = tunnel;
+            let known = tunnels.get(number as usize).and_then(Option::as_ref);
+            let compiled = |tunnel| TunnelEntry::compile(tunnel, self.spread, known);
+            self.tunnels[number as usize] = source.tunnel(name).and_then(compiled);
         }
         self.port_maps = vec![None; numbers.port_maps.end()];
         for (name, number) in numbers.port_maps.iter() {
@@ -335,9 +338,11 @@ impl Tables {
             self.refused_enis += 1;
             return;
         };
-        let mut entry = self.compile_eni(id, object, source, epoch);
         let place = usize::from(number);
-        match &self.enis[place] {
+        let known = self.enis[place].take();
+        let rules = known.as_ref().map(|eni| &eni.inbound);
+        let mut entry = self.compile_eni(id, object, source, epoch, rules);
+        match &known {
             Some(old) => {
                 entry.serial = old.serial;
                 if entry.is_same_as(old) && !meeting.is_of(&entry) {
@@ -380,6 +385,7 @@ impl Tables {
         object: &Eni,
         source: &dyn ObjectSource,
         epoch: u32,
+        known: Option<&InboundTable>,
     ) -> EniEntry {
         let vnet = self.numbers.vnets.of(&object.vnet);
         let group = source.eni_route(id);
@@ -395,11 +401,11 @@ impl Tables {
             pl_underlay_sip: object.pl_underlay_sip,
             pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
             is_redirected: !object.disable_fast_path_icmp_flow_redirection,
-            trusted: object.trusted_vnis.clone(),
+            trusted: TrustedVnis::new(&object.trusted_vnis),
             limits: limits(object, source),
             routes: group.and_then(|group| self.routes(group, source)),
             nat: nat_block(id, source),
-            inbound: InboundTable::compile(id, vnet, source, &mut self.numbers),
+            inbound: InboundTable::compile(id, vnet, source, &mut self.numbers, known),
             acl: [Direction::Outbound, Direction::Inbound].map(|direction| {
                 [IpVersion::V4, IpVersion::V6].map(|version| {
                     std::array::from_fn(|place| {
@@ -486,7 +492,7 @@ fn appliance(source: &dyn ObjectSource) -> ApplianceEntry {
         lookup: appliance.map_or(DirectionLookup::default(), |appliance| {
             appliance.outbound_direction_lookup
         }),
-        trusted: appliance.map_or([].into(), |appliance| appliance.trusted_vnis.clone()),
+        trusted: TrustedVnis::new(appliance.map_or(&[], |appliance| &*appliance.trusted_vnis)),
     }
 }
 

@@ -187,7 +187,7 @@ fn a_tenants_change_leaves_other_tenants_flows_as_they_are() {
     );
     let waiting: Vec<_> = store
         .waiting()
-        .map(|(key, why)| format!("{key}: {}", why.obstacle))
+        .map(|(key, why)| format!("{key}: {}", store.why(why)))
         .collect();
     assert_eq!(waiting, [""; 0]);
     let snapshot = store.snapshot();

@@ -38,6 +38,16 @@ pub(super) struct Memory {
     pub(super) flow_bytes: f64,
 }
 
+impl Memory {
+    /// The most of each that two DPUs need: all DPUs of a box are alike.
+    pub(super) fn or_more(self, other: Self) -> Self {
+        Self {
+            policy_bytes: self.policy_bytes.max(other.policy_bytes),
+            flow_bytes: self.flow_bytes.max(other.flow_bytes),
+        }
+    }
+}
+
 /// What becomes of a packet at a DPU.
 pub(super) enum Passed {
     /// It is through at this time, with so many bytes.

@@ -1,7 +1,7 @@
 //! The box, event by event.
 
 use super::configuration::{self, dpu_address};
-use super::dpu::{Device, Passed};
+use super::dpu::{Device, Memory, Passed};
 use super::frames::{Conversation, HEADROOM};
 use super::measures::Measures;
 use super::parameters::{Arrivals, CONNECTION_PACKETS, Setting};
@@ -22,8 +22,8 @@ pub(super) fn run(setting: &Setting) -> Result<Vec<f64>, ParameterError> {
     testbed.begin(&mut agenda);
     let end = testbed.measures.end;
     run_until(&mut testbed, &mut agenda, end);
-    // The first DPU is one of those with most ENIs.
-    let memory = testbed.devices[0].memory;
+    let memories = testbed.devices.iter().map(|device| device.memory);
+    let memory = memories.fold(Memory::default(), Memory::or_more);
     Ok(testbed.measures.row(setting, memory))
 }
 

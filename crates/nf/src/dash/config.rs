@@ -292,7 +292,7 @@ impl Config {
         kept(&store.apply(std::mem::take(&mut files.changes)))?;
         let waiting = store.waiting().map(|(key, waiting)| {
             let place = files.place(waiting.origin);
-            let text = format!("{place}: {key}: {}", waiting.obstacle);
+            let text = format!("{place}: {key}: {}", store.why(waiting));
             (name_of(waiting.origin.file), text)
         });
         Ok(Self {
@@ -386,6 +386,67 @@ impl Config {
             true => Vec::new(),
             false => new.configuration.changed_since(&old.configuration),
         }
+    }
+
+    /// The keys of the table that say something else than those of another configuration.
+    pub(super) fn differing_keys(&self, other: &Self) -> Vec<&'static str> {
+        // Each setting has its key, but for those that no table sets.
+        let Settings {
+            underlay_mac,
+            next_hop_mac,
+            ttl,
+            dscp,
+            udp_checksum_v6,
+            mtu,
+            stray_tcp,
+            empty_acl_denies,
+            port_map_must_match,
+            check_outbound_source,
+            inner_vlan,
+            flows,
+            shards: _,
+            shard: _,
+            caching: _,
+            idle,
+            burst,
+        } = &self.settings;
+        let than = &other.settings;
+        let is_pipe = |dscp| matches!(dscp, settings::Dscp::Pipe(_));
+        let same_kind = is_pipe(*dscp) && is_pipe(than.dscp);
+        let keys = [
+            ("flows", *flows != than.flows),
+            ("tcp_idle", idle.tcp != than.idle.tcp),
+            (
+                "tcp_transitory_idle",
+                idle.tcp_transitory != than.idle.tcp_transitory,
+            ),
+            ("udp_idle", idle.udp != than.idle.udp),
+            ("other_idle", idle.other != than.idle.other),
+            ("stray_tcp", *stray_tcp != than.stray_tcp),
+            ("dscp", *dscp != than.dscp && !same_kind),
+            ("pipe_dscp", *dscp != than.dscp && same_kind),
+            ("ttl", *ttl != than.ttl),
+            ("mtu", *mtu != than.mtu),
+            ("udp_checksum_v6", *udp_checksum_v6 != than.udp_checksum_v6),
+            ("underlay_mac", *underlay_mac != than.underlay_mac),
+            ("next_hop_mac", *next_hop_mac != than.next_hop_mac),
+            (
+                "empty_acl_denies",
+                *empty_acl_denies != than.empty_acl_denies,
+            ),
+            (
+                "port_map_must_match",
+                *port_map_must_match != than.port_map_must_match,
+            ),
+            (
+                "check_outbound_source",
+                *check_outbound_source != than.check_outbound_source,
+            ),
+            ("inner_vlan", *inner_vlan != than.inner_vlan),
+            ("burst", *burst != than.burst),
+        ];
+        let differs = |(key, differs): (&'static str, bool)| differs.then_some(key);
+        keys.into_iter().filter_map(differs).collect()
     }
 
     /// What a shard has: a part of the flows, and the same tables as all.

@@ -62,12 +62,23 @@ impl FunctionConfig for Config {
     }
 
     fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {
-        match self.changes_in_place(former) {
-            true => Ok(()),
-            false => Err(MigrationError(
-                "its keys differ from the running service's: expected the same, but for what the files of config say",
-            )),
-        }
+        let Some(former) = former.of::<Self>() else {
+            return Ok(());
+        };
+        let keys = self.differing_keys(former);
+        let Some(&key) = keys.first() else {
+            return Ok(());
+        };
+        let (keys, differ) = (
+            keys.join(", "),
+            if keys.len() == 1 { "differs" } else { "differ" },
+        );
+        Err(MigrationError {
+            key,
+            why: format!(
+                "{keys} {differ} from the running service's: expected the same, because only what the files of config say can change while packets flow"
+            ),
+        })
     }
 
     fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {

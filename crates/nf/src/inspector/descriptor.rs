@@ -113,9 +113,10 @@ impl FunctionConfig for Config {
 
     fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {
         match former.of::<Self>() {
-            Some(former) if former.matcher != self.matcher => Err(MigrationError(
-                "its matcher cannot change, because what it has half seen means nothing to another: expected the same matcher, or a chain without inspector in between",
-            )),
+            Some(former) if former.matcher != self.matcher => Err(MigrationError {
+                key: "matcher",
+                why: "its matcher cannot change, because what it has half seen means nothing to another: expected the same matcher, or a chain without inspector in between".into(),
+            }),
             _ => Ok(()),
         }
     }

@@ -98,9 +98,10 @@ impl FunctionConfig for Config {
         let former = former.of::<Self>();
         match former.is_none_or(|former| former.kernel_table() == self.kernel_table()) {
             true => Ok(()),
-            false => Err(MigrationError(
-                "whose routes these are cannot change while it runs: expected the same routes = \"kernel\" or list, and the same kernel_table (or another start)",
-            )),
+            false => Err(MigrationError {
+                key: "routes",
+                why: "whose routes these are cannot change while it runs: expected the same routes = \"kernel\" or list, and the same kernel_table (or another start)".into(),
+            }),
         }
     }
 

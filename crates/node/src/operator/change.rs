@@ -109,6 +109,7 @@ impl Control {
         let forgotten = super::dash::forgotten(&old, &new);
         let applied = self.make(plans, new, &mut changing)?;
         Ok(Applied {
+            flows: self.dpu_flows(),
             forgotten,
             ..applied
         })

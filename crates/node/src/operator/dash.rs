@@ -73,6 +73,24 @@ impl Control {
         slow.ok_or_else(|| NO_DASH.into())
     }
 
+    /// How many flows the service's DPU knows, if it has one and that can be told.
+    pub(super) fn dpu_flows(&self) -> Option<u64> {
+        dash_of(&self.service())?;
+        let mut all = 0;
+        for shard in 0..self.shards() {
+            let fast = self.ask_machine(shard, |machine| {
+                Some(machine.path().dash()?.dpu().flow_count())
+            });
+            let slow = || self.ask(shard, |worker, _| Some(worker.dash()?.dpu().flow_count()));
+            let flows = match fast.ok()? {
+                Some(flows) => flows,
+                None => slow().ok()??,
+            };
+            all += flows as u64;
+        }
+        Some(all)
+    }
+
     /// A DPU's configuration changes by what files say.
     pub(super) fn apply_dash(
         &self,
@@ -101,6 +119,7 @@ impl Control {
         let plans = self.plans(&old, &new).map_err(told)?;
         let applied = self.make(plans, new, &mut changing)?;
         Ok(Applied {
+            flows: self.dpu_flows(),
             waiting,
             warnings,
             ..applied
@@ -115,7 +134,7 @@ const MOST_WAITING_TOLD: usize = 20;
 fn waiting(config: &Config) -> Vec<String> {
     let store = config.store();
     let waiting = store.waiting();
-    let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
+    let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", store.why(waiting)));
     let explained = store.leaving().take(MOST_WAITING_TOLD);
     let found = store.referring(explained.map(|(key, _)| key), MOST_REFERRING + 1);
     let leaving = store.leaving().map(|(key, _)| {

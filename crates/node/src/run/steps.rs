@@ -179,9 +179,10 @@ fn waiting(service: &Service) -> Vec<String> {
     let configs = service.chain.iter();
     let configs = configs.filter_map(|instance| instance.config.of::<dash::Config>());
     let all = configs.flat_map(|config| {
-        let waiting = config.store().waiting();
-        let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
-        let leaving = config.store().leaving();
+        let store = config.store();
+        let waiting = store.waiting();
+        let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", store.why(waiting)));
+        let leaving = store.leaving();
         waiting.chain(leaving.map(|(key, _)| format!("{key}: deleted once nothing refers to it")))
     });
     all.collect()

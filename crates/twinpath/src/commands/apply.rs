@@ -123,17 +123,22 @@ fn what_changed(applied: &Applied) -> String {
     if !applied.keys.is_empty() {
         parts.push(format!("[service]: {}", applied.keys.join(", ")));
     }
-    let rules = |count: usize| match count {
-        1 => "1 cached rule".into(),
-        count => format!("{} cached rules", units::count(count as u64)),
-    };
-    let (gone, kept) = (
-        rules(applied.rules_gone),
-        units::count(applied.rules_kept as u64),
-    );
-    parts.push(format!("{gone} went, {kept} stayed"));
+    parts.push(what_went_on(applied));
     let pause = Duration::from_nanos(applied.pause_ns);
     format!("{}; packets waited for {pause:.1?}\n", parts.join("; "))
+}
+
+/// What the fast path knows of packets that come next.
+fn what_went_on(applied: &Applied) -> String {
+    if let Some(flows) = applied.flows {
+        let flows = units::counted(flows, "flow");
+        return format!(
+            "{flows} went on: those that it touches are judged anew with their next packet"
+        );
+    }
+    let gone = units::counted(applied.rules_gone as u64, "cached rule");
+    let kept = units::count(applied.rules_kept as u64);
+    format!("{gone} went, {kept} stayed")
 }
 
 #[cfg(test)]
@@ -162,6 +167,32 @@ mod tests {
         assert_eq!(
             told(&forgotten),
             "nothing to change\nforgotten: V: was to be deleted, and the service file says it\n"
+        );
+    }
+
+    /// A DPU has flows on its fast path, and no rules.
+    #[test]
+    fn of_a_dpu_flows_are_told_and_of_others_rules() {
+        let changed = Applied {
+            changed: vec!["dash".into()],
+            rules_gone: 1,
+            rules_kept: 2000,
+            ..Applied::default()
+        };
+        let rules = told(&changed);
+        assert!(
+            rules.contains("; 1 cached rule went, 2,000 stayed; "),
+            "{rules}"
+        );
+        let flows = told(&Applied {
+            flows: Some(1200),
+            ..changed
+        });
+        let expected =
+            "; 1,200 flows went on: those that it touches are judged anew with their next packet; ";
+        assert!(
+            flows.contains(expected) && !flows.contains("rule"),
+            "{flows}"
         );
     }
 

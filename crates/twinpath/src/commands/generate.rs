@@ -1,5 +1,6 @@
 //! `twinpath generate`: a capture of traffic that never was.
 
+use super::dash::{config_files, replace_config};
 use crate::checks::unsent_traffic;
 use crate::error::{CommandError, NoTraffic, RunRefusal};
 use crate::paths::{capture, check_name, is_same};
@@ -10,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::report::units;
+use twinpath_control::service::Service;
 use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern, is_standard};
 use twinpath_node::ingress::Ingress;
 use twinpath_node::source::Tunnels;
@@ -18,13 +20,16 @@ use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
 /// Writes a capture of generated traffic
 ///
 /// The same description and seed give the same bytes, on every machine. Without a description
-/// it is a million packets of TCP over a thousand flows. Ctrl-C ends the capture early, with all
-/// packets so far.
+/// it is a million packets of TCP over a thousand flows. For a DPU, told by a service file or by --dash,
+/// packets come in tunnels, between its ENIs' machines and whom their routes and mappings lead to. Ctrl-C ends
+/// the capture early, with all packets so far.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath generate --out a.pcap",
     "twinpath generate --service examples/edge.toml --out edge.pcap.gz",
     "twinpath generate traffic.toml --packets 100000 --seed 7 --out a.pcap",
+    "twinpath generate --service examples/dpu.toml --out a.pcap    # in tunnels",
+    "twinpath generate --dash dpu0/ --packets 10000 --out a.pcap   # for a DPU without a service file",
 ))]
 pub struct Arguments {
     /// A file that describes the traffic: what a service file has in [traffic]
@@ -33,6 +38,10 @@ pub struct Arguments {
     /// A service file with a table [traffic]; its seed and its ports count, too
     #[arg(long, value_name = "SERVICE.toml")]
     service: Option<PathBuf>,
+    /// A DPU's configuration, in place of what the service file's [dash] names: files in SONiC's JSON, of a
+    /// folder all that end with .json
+    #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
+    dash: Vec<PathBuf>,
     /// The capture: pcap, pcapng (.pcapng) with a service's ports as interfaces, or a capture for each
     /// port with {port} in the name; compressed if it is named .gz. - is standard output, -.pcapng too
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, value_parser = capture)]
@@ -44,6 +53,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
+
+/// The service file of a DPU of which nothing is told but its configuration.
+const DPU_ALONE: &str = "[service]\nchain = [\"dash\"]\n[dash]\n";
 
 /// Packets of the traffic that is not described.
 const DEFAULT_PACKETS: u64 = 1_000_000;
@@ -112,7 +124,8 @@ impl Arguments {
     /// What describes the traffic is not replaced by it.
     fn check_output(&self) -> Result<(), RunRefusal> {
         check_name("--out", &self.out)?;
-        let described = self.service.iter().chain(&self.traffic);
+        let configs = config_files(&self.dash);
+        let described = self.service.iter().chain(&self.traffic).chain(&configs);
         match described.into_iter().find(|path| is_same(path, &self.out)) {
             Some(_) => Err(RunRefusal::SameFile {
                 path: self.out.clone(),
@@ -140,6 +153,15 @@ impl Arguments {
         let config = &mut description.config;
         config.packets = self.packets.or(config.packets);
         description.seed = self.seed.unwrap_or(description.seed);
+        if description.service.is_none() && !self.dash.is_empty() {
+            let mut service = Service::parse(DPU_ALONE, Path::new(""))?;
+            service.traffic = Some(description.config.clone());
+            description.service = Some(service);
+        }
+        if let Some(service) = &mut description.service {
+            service.seed = description.seed;
+            replace_config(&self.dash, service)?;
+        }
         Ok(description)
     }
 }

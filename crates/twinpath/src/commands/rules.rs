@@ -1,6 +1,7 @@
 //! `twinpath rules`: the rules that a running service has cached.
 
 use crate::error::CommandError;
+use crate::look::warn_of_more;
 use crate::{Outcome, output};
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ pub struct Arguments {
     /// Only those that so many packets have met
     #[arg(long, value_name = "PACKETS", default_value_t = 0)]
     least: u64,
-    /// At most so many, those used most; there are never more than 20000
+    /// At most so many, those used most; never more than 20000, and where there are more a warning says so
     #[arg(long, value_name = "N")]
     most: Option<usize>,
     /// As JSON, for programs
@@ -81,6 +82,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         (false, false) => table(&rules, all),
     };
     output::print(&text)?;
+    warn_of_more(arguments.most, rules.len() < all);
     Ok(match all > 0 || caches_none {
         true => Outcome::Good,
         false => Outcome::Bad,

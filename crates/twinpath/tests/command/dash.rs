@@ -2,6 +2,7 @@
 
 use crate::folder::{Folder, Said};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const ENIS: &str = r#"[
     {"DASH_ENI_TABLE:eni-1": {"mac_address": "00:1A:C5:00:00:01", "vnet": "vnet-1", "admin_state": "enabled", "underlay_ip": "20.0.0.1"}, "OP": "SET"},
@@ -240,4 +241,74 @@ fn addresses_of_no_host_and_backends_of_nobody_are_refused() {
     }
     let waits = "b.json:6: DASH_LOAD_BALANCER_TABLE:vnet-1:10.0.0.9:udp:53: backends: waits for DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.3, which is not there";
     assert!(said.out.contains(waits), "{}", said.out);
+}
+
+/// All that an object waits for is told, by what it waits for, and not the first thing alone.
+#[test]
+fn all_that_is_missing_is_told_at_once() {
+    const ENI: &str = r#"[
+    {"DASH_ENI_TABLE:eni": {"mac_address": "02:00:00:00:00:01", "vnet": "blue", "qos": "fast"}, "OP": "SET"}
+]
+"#;
+    let folder = folder(&[("a.json", ENI)]);
+    let said = folder.run(&["dash", "check", "a.json"]);
+    for line in [
+        "a.json:2: DASH_ENI_TABLE:eni: vnet: waits for DASH_VNET_TABLE:blue, which is not there\n",
+        "a.json:2: DASH_ENI_TABLE:eni: qos: waits for DASH_QOS_TABLE:fast, which is not there\n",
+        "1 file, 0 objects in force, 1 waiting\n",
+    ] {
+        assert!(said.out.contains(line), "{line:?} in {}", said.out);
+    }
+    let told = json(&folder.run(&["dash", "check", "a.json", "--json"]));
+    let also = &told["waiting"][0]["also"][0];
+    assert_eq!(
+        (&also["field"], &also["because_of"]),
+        (&"qos".into(), &"DASH_QOS_TABLE:fast".into())
+    );
+}
+
+/// The keys of all that JSON holds, with `[]` for the members of lists.
+fn keys(value: &Value, at: &str, all: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let path = match at {
+                    "" => key.clone(),
+                    at => format!("{at}.{key}"),
+                };
+                keys(value, &path, all);
+                all.insert(path);
+            }
+        }
+        Value::Array(members) => members
+            .iter()
+            .for_each(|member| keys(member, &format!("{at}[]"), all)),
+        _ => {}
+    }
+}
+
+/// What programs read is on a page of the manual, key by key.
+#[test]
+fn the_page_has_each_key_of_the_json() {
+    const PAGE: &str = include_str!("../../../../docs/dash-check.md");
+    const WRONG: &str = r#"[
+    {"DASH_VNET_TABLE:x": {}, "OP": "SET"},
+    {"DASH_ENI_TABLE:late": {"mac_address": "02:00:00:00:00:09", "vnet": "none", "qos": "none"}, "OP": "SET"},
+    {"DASH_VNET_TABLE:vnet-1": {}, "OP": "DEL"},
+    {"DASH_ENI_TABLE:nope": {}, "OP": "DEL"}
+]
+"#;
+    let folder = folder(&[
+        ("a.json", ENIS),
+        ("b.json", NETWORKS),
+        ("c.json", REST),
+        ("d.json", WRONG),
+    ]);
+    let told = json(&folder.run(&["dash", "check", ".", "--json"]));
+    let mut found = BTreeSet::new();
+    keys(&told, "", &mut found);
+    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows = rows.filter_map(|row| row.split('`').next());
+    let rows: BTreeSet<String> = rows.map(ToOwned::to_owned).collect();
+    assert_eq!(found, rows);
 }

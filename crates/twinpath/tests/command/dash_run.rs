@@ -401,6 +401,32 @@ fn a_running_dpu_is_looked_at_and_changed() {
     let said = running.ask(&["dash", "apply", "deny.json"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    // A DPU has flows, and no cached rules.
+    let told =
+        " went on: those that it touches are judged anew with their next packet; packets waited";
+    assert!(
+        said.out.contains(told) && !said.out.contains("rule"),
+        "{said:?}"
+    );
+    let said = running.ask(&["dash", "meters", "--class", "foo"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let expected = "expected the number of a metering class, such as 1";
+    assert!(said.err.contains(expected), "{said:?}");
+    // What cannot change is named, with its place.
+    let other = endless
+        .replace("flows = 100_000", "flows = 100_001")
+        .replace("mtu = 9_100", "mtu = 9_000");
+    running.folder.write("other.toml", other.as_bytes());
+    let said = running.ask(&["apply", "other.toml"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let line = 1 + other
+        .lines()
+        .position(|line| line.starts_with("flows = 100_001"))
+        .expect("there");
+    let why = format!(
+        "other.toml:{line}:1: dash: flows, mtu differ from the running service's: expected the same"
+    );
+    assert!(said.err.contains(&why), "{why}: {said:?}");
     let denied = |said: &crate::folder::Said| said.out.contains("dropped (acl_outbound)");
     running.ask_until(&["dash", "counters"], denied);
     let rejudged = |said: &crate::folder::Said| {

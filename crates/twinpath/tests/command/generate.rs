@@ -84,6 +84,72 @@ fn a_services_traffic_comes_in_by_its_ports() {
     assert!(folder.path("of-world.pcap").exists());
 }
 
+/// A DPU with one ENI, whose machine talks to 10.0.0.2.
+const DPU: &str = r#"[
+    {"DASH_APPLIANCE_TABLE:dpu": {"sip": "10.1.0.5", "vm_vni": 2001}, "OP": "SET"},
+    {"DASH_VNET_TABLE:vnet": {"vni": "1001"}, "OP": "SET"},
+    {"DASH_ROUTING_TYPE_TABLE:vnet_encap": {"action_type": "staticencap", "encap_type": "vxlan"}, "OP": "SET"},
+    {"DASH_VNET_MAPPING_TABLE:vnet:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1", "mac_address": "00:1A:C5:00:00:01"}, "OP": "SET"},
+    {"DASH_VNET_MAPPING_TABLE:vnet:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.2"}, "OP": "SET"},
+    {"DASH_ENI_TABLE:eni": {"mac_address": "00:1A:C5:00:00:01", "vnet": "vnet", "admin_state": "enabled", "underlay_ip": "20.0.0.1"}, "OP": "SET"},
+    {"DASH_ROUTE_GROUP_TABLE:routes": {"guid": "a", "version": "1"}, "OP": "SET"},
+    {"DASH_ROUTE_TABLE:routes:10.0.0.0/8": {"action_type": "vnet", "vnet": "vnet"}, "OP": "SET"},
+    {"DASH_ENI_ROUTE_TABLE:eni": {"group_id": "routes"}, "OP": "SET"},
+    {"DASH_ROUTE_RULE_TABLE:eni:1001:20.0.0.0/24": {"action_type": "decap"}, "OP": "SET"}
+]
+"#;
+
+/// Packets for a DPU come in tunnels to it, as a run with the same configuration has them.
+#[test]
+fn a_dpus_traffic_is_that_of_a_run() {
+    let folder = Folder::with("t.toml", "packets = 500\nflows = 20\n");
+    folder.write("dpu.json", DPU.as_bytes());
+    let service = "[service]\nchain = [\"dash\"]\n[dash]\n[traffic]\npackets = 500\nflows = 20\n";
+    folder.write("s.toml", service.as_bytes());
+    let dash = ["--dash", "dpu.json", "--seed", "7"];
+    let run = |input: &[&str], out: &str| {
+        let arguments = [
+            &["run", "s.toml", "--no-report", "--execution", "virtual"],
+            &["--out", out][..],
+            input,
+            &dash[..],
+        ];
+        folder.succeed(&arguments.concat());
+        folder.read(out)
+    };
+    let expected = run(&[], "expected.pcap");
+    assert!(
+        Trace::load(folder.path("expected.pcap"))
+            .expect("a capture")
+            .len()
+            > 250
+    );
+    for (described, out) in [
+        (&["--service", "s.toml"][..], "of-service.pcap"),
+        (&["t.toml"], "of-traffic.pcap"),
+    ] {
+        folder.succeed(&[&["generate", "--out", out], described, &dash].concat());
+        assert!(run(&["--in", out], "replayed.pcap") == expected, "{out}");
+    }
+    folder.fail(
+        &["generate", "--dash", "dpu.json", "--out", "dpu.json"],
+        "what describes the traffic",
+    );
+    folder.write("empty.json", b"[]");
+    let said = folder.succeed(&[
+        "generate",
+        "t.toml",
+        "--dash",
+        "empty.json",
+        "--out",
+        "none.pcap",
+    ]);
+    assert!(
+        said.err.contains("no ENI can send generated packets"),
+        "{said:?}"
+    );
+}
+
 #[test]
 fn what_cannot_be_generated_is_told() {
     let folder = Folder::with("t.toml", "packets = 10\nflows = \"many\"\n");

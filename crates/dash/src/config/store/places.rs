@@ -1,7 +1,5 @@
 //! What only one object can have, and the objects that wait for it.
 
-use std::collections::BTreeSet;
-
 use super::super::configuration::Configuration;
 use super::super::obstacle::Why;
 use super::super::shared_map::SharedMap;
@@ -37,8 +35,6 @@ pub(super) struct Places {
     queues: SharedMap<Place, Queue>,
     /// The places for which others wait, by who has them.
     held: SharedMap<Key, SharedMap<Place, ()>>,
-    /// Places that have another holder than those who wait for them were told.
-    passed_on: BTreeSet<Place>,
 }
 
 impl Places {
@@ -118,7 +114,6 @@ impl Places {
             let old = std::mem::replace(&mut queue.holder, holder.clone());
             self.let_go(place, &old);
             self.hold(place.clone(), holder);
-            self.passed_on.insert(place.clone());
         }
     }
 
@@ -155,18 +150,6 @@ impl Places {
     pub fn of(&self, holder: &Key) -> Vec<Place> {
         let held = self.held.get(holder).into_iter();
         held.flat_map(SharedMap::keys).cloned().collect()
-    }
-
-    /// Those who wait for a place that has another holder than they were told, with this one.
-    pub fn take_passed_on(&mut self) -> Vec<(Key, Key)> {
-        let mut kept = Vec::new();
-        for place in std::mem::take(&mut self.passed_on) {
-            if let Some(queue) = self.queues.get(&place) {
-                let waiting = queue.waiting.keys();
-                kept.extend(waiting.map(|key| (key.clone(), queue.holder.clone())));
-            }
-        }
-        kept
     }
 }
 

@@ -117,8 +117,14 @@ fn compare(
     let names = ["one", "two"].map(TagName::from);
     let tags: HashMap<_, _> = names.into_iter().zip(tags).collect();
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
-    let table = AclTable::new("group".into(), version, &rules, &|name| tags.get(name));
-    for packet in packets {
+    // In one part, and in several.
+    let tables = [RULES_OF_A_PART, 64].map(|of_a_part| {
+        let tag = |name: &TagName| tags.get(name);
+        AclTable::in_parts("group".into(), version, &rules, &tag, of_a_part)
+    });
+    prop_assert_eq!(tables[1].parts.len() > 1, rules.len() > 64);
+    let both = |packet| tables.iter().map(move |table| (packet, table));
+    for (packet, table) in packets.iter().flat_map(both) {
         let first = rules
             .iter()
             .position(|(_, rule)| matches(rule, packet, &tags));
@@ -131,7 +137,7 @@ fn compare(
 proptest! {
     #[test]
     fn the_first_rule_that_matches_is_found_in_ipv4(
-        rules in prop::collection::vec(rule(true), 0..80),
+        rules in prop::collection::vec(rule(true), 0..200),
         tags in prop::collection::vec(list(true), 2),
         packets in prop::collection::vec(headers(true), 20),
     ) {
@@ -140,7 +146,7 @@ proptest! {
 
     #[test]
     fn the_first_rule_that_matches_is_found_in_ipv6(
-        rules in prop::collection::vec(rule(false), 0..80),
+        rules in prop::collection::vec(rule(false), 0..200),
         tags in prop::collection::vec(list(false), 2),
         packets in prop::collection::vec(headers(false), 20),
     ) {
@@ -243,6 +249,27 @@ fn overlapping(count: u32) -> Vec<(AclRuleId, AclRule)> {
         .map(rule)
         .map(|rule| ("rule".into(), rule))
         .collect()
+}
+
+/// So many rules that there are two sets of parts: the last of them are found, and parts without the
+/// packet's port are not asked.
+#[test]
+fn of_many_parts_few_are_asked() {
+    let rules = overlapping(5_000);
+    let nothing = |_: &TagName| None;
+    let table = AclTable::in_parts("group".into(), IpVersion::V4, &rules, &nothing, 64);
+    assert_eq!(table.parts.len(), 5_000_usize.div_ceil(64) + 2);
+    let (_, last) = rules.last().expect("some");
+    let first = |list: &PrefixList| list.iter().next().expect("one of twelve").network();
+    let packet = Headers {
+        source: first(&last.src_addr),
+        destination: first(&last.dst_addr),
+        ports: Some([1, 4_999]),
+        protocol: protocol::UDP,
+    };
+    assert_eq!(table.lookup(&packet).map(|found| found.place), Some(4_999));
+    let [one, other] = [79, 80].map(|place| table.parts[place].all_that_match(&packet).count());
+    assert_eq!((one, other), (0, 1));
 }
 
 /// Whatever lies over what, twice as many rules take twice the memory; and those far behind are found.

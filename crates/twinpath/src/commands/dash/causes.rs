@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use twinpath_dash::Files;
-use twinpath_dash::config::{Configuration, Store, Waiting, Why};
+use twinpath_dash::config::{Configuration, Obstacle, Store, Why};
 use twinpath_dash::objects::Key;
 use twinpath_nf::similar::similar;
 
@@ -36,9 +36,8 @@ impl<'f> Causes<'f> {
         }
     }
 
-    /// Why an object is not in force.
-    pub fn message(&mut self, store: &Store, waiting: &Waiting) -> String {
-        let obstacle = &waiting.obstacle;
+    /// What an obstacle to an object is, with what became of what is missing.
+    pub fn message(&mut self, store: &Store, obstacle: &Obstacle) -> String {
         if obstacle.why != Why::Missing {
             return obstacle.to_string();
         }
@@ -50,7 +49,9 @@ impl<'f> Causes<'f> {
     /// What became of an object that is not in force.
     fn fate(&mut self, store: &Store, key: &Key) -> String {
         if let Some(other) = store.waiting_for(key) {
-            let fate = match other.obstacle.refuses() {
+            let obstacles = store.obstacles(other);
+            let is_refused = obstacles.iter().any(Obstacle::refuses);
+            let fate = match is_refused {
                 true => "which is refused",
                 false => "which waits, too",
             };

@@ -13,12 +13,13 @@ use twinpath_dash::config::Store;
 ///
 /// Reads SONiC's JSON for DASH: lists of objects with SET or DEL, in any order, from as many files as
 /// there are. Every error is told with its file, line, object and field; so is every object that
-/// refers to something that is not there and therefore waits, every one that cannot be together
+/// refers to something that is not there and therefore waits, with all that it waits for, every one that cannot be together
 /// with another, and every one that is deleted although others refer to it. What is right and will not
 /// work is a warning: an appliance or routes that are missing, an ENI that is not enabled, an address at
 /// which no answer is taken. Then it tells what is
 /// in force, for each table and each ENI, and the memory that it takes to keep it. Exit code 1 if
-/// anything is wrong or waits, 0 if there are warnings at most.
+/// anything is wrong or waits, 0 if there are warnings at most. The keys of --json are on a page of the
+/// manual: docs/dash-check.md.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath dash check dpu0/*.json",

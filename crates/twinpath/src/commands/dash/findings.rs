@@ -4,9 +4,7 @@ use super::causes::Causes;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use twinpath_dash::config::{
-    Applied, Configuration, EniTable, Origin, Stages, Store, Waiting, Warning,
-};
+use twinpath_dash::config::{Applied, Configuration, EniTable, Origin, Stages, Store, Warning};
 use twinpath_dash::json::Problem;
 use twinpath_dash::objects::{AclGroupId, AdminState, EniId, Key, Table};
 use twinpath_dash::{Cost, Dpu, Files, Settings};
@@ -57,11 +55,22 @@ pub(super) struct WaitingObject {
     pub file: String,
     pub line: u32,
     pub object: String,
-    pub field: &'static str,
-    /// The object that keeps it from being in force.
-    pub because_of: String,
-    /// It cannot be together with that one; otherwise it waits.
+    /// The first thing that keeps it from being in force.
+    #[serde(flatten)]
+    pub first: Cause,
+    /// It cannot be together with what the first is about; otherwise it waits.
     pub is_refused: bool,
+    /// What else it waits for.
+    pub also: Vec<Cause>,
+}
+
+/// What keeps an object from being in force.
+#[derive(Serialize)]
+pub(super) struct Cause {
+    /// The object's field that it is about.
+    pub field: &'static str,
+    /// The other object.
+    pub because_of: String,
     pub message: String,
 }
 
@@ -142,8 +151,15 @@ impl Findings {
         let mut causes = Causes::new(files);
         let waiting = store.waiting();
         let waiting: Vec<_> = waiting
-            .map(|(key, waiting)| {
-                WaitingObject::of(files, key, waiting, causes.message(store, waiting))
+            .filter_map(|(key, waiting)| {
+                let obstacles = store.obstacles(waiting);
+                let is_refused = obstacles.first()?.refuses();
+                let told = obstacles.iter().map(|obstacle| Cause {
+                    field: obstacle.field,
+                    because_of: obstacle.cause(),
+                    message: causes.message(store, obstacle),
+                });
+                WaitingObject::of(files, key, waiting.origin, is_refused, told.collect())
             })
             .collect();
         let leaving: Vec<_> = store.leaving().collect();
@@ -262,19 +278,27 @@ impl<'k> Origins<'k> {
 }
 
 impl WaitingObject {
-    fn of(files: &Files, key: &Key, waiting: &Waiting, message: String) -> Self {
-        let Waiting {
-            origin, obstacle, ..
-        } = waiting;
-        Self {
+    fn of(
+        files: &Files,
+        key: &Key,
+        origin: Origin,
+        is_refused: bool,
+        causes: Vec<Cause>,
+    ) -> Option<Self> {
+        let mut causes = causes.into_iter();
+        Some(Self {
             file: file_of(files, origin.file),
             line: origin.line,
             object: key.to_string(),
-            field: obstacle.field,
-            because_of: obstacle.cause(),
-            is_refused: obstacle.refuses(),
-            message,
-        }
+            first: causes.next()?,
+            is_refused,
+            also: causes.collect(),
+        })
+    }
+
+    /// All that keeps it from being in force.
+    pub fn causes(&self) -> impl Iterator<Item = &Cause> {
+        std::iter::once(&self.first).chain(&self.also)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `twinpath dash flows`, `enis`, `counters` and `meters`: a DPU that runs.
 
 use crate::error::CommandError;
-use crate::look::{Ends, look, unexpected};
+use crate::look::{Ends, look, unexpected, warn_of_more};
 use crate::{Outcome, output};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Asked {
     /// Only this ENI
     #[arg(long, value_name = "ENI")]
     eni: Option<String>,
-    /// At most so many; there are never more than 20000
+    /// At most so many; of flows never more than 20000, and where there are more a warning says so
     #[arg(long, value_name = "N")]
     most: Option<usize>,
     /// As JSON, for programs
@@ -51,7 +51,8 @@ pub struct FlowArguments {
     /// "tcp 10.0.0.1:* 192.0.2.1:80"
     #[arg(long)]
     flow: Option<FlowFilter>,
-    /// Only those without a packet for so long, such as 30s
+    /// Only those without a packet for so long, such as 30s; not by how long ago they were opened, which is
+    /// not kept
     #[arg(long, value_name = "TIME")]
     unused: Option<Human>,
 }
@@ -83,8 +84,8 @@ pub struct CounterArguments {
 pub struct MeterArguments {
     #[command(flatten)]
     asked: Asked,
-    /// Only this class; 0 is all those together that came when there were 4,094
-    #[arg(long)]
+    /// Only this class, by its number; 0 is all those together that came when there were 4,094
+    #[arg(long, value_parser = class)]
     class: Option<u32>,
 }
 
@@ -158,6 +159,7 @@ pub fn flows(arguments: &FlowArguments) -> Result<Outcome, CommandError> {
         let count = units::counted(count as u64, "flow");
         output::print(&format!("{count}{more}\n"))?;
     }
+    warn_of_more(asked.most, has_more);
     Ok(outcome)
 }
 
@@ -227,6 +229,12 @@ pub fn enis(arguments: &EniArguments) -> Result<Outcome, CommandError> {
             }
             row(cells)
         })
+}
+
+/// A metering class.
+fn class(text: &str) -> Result<u32, String> {
+    let expected = "expected the number of a metering class, such as 1 (routes, mappings and meter rules of the configuration give packets theirs)";
+    text.parse().map_err(|_| expected.into())
 }
 
 /// What programs read in place of a name for packets of no ENI.

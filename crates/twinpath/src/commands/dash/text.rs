@@ -1,6 +1,6 @@
 //! Findings as text.
 
-use super::findings::{EniObjects, Findings, LeavingObject, Memory, WaitingObject};
+use super::findings::{Cause, EniObjects, Findings, LeavingObject, Memory, WaitingObject};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
@@ -56,23 +56,22 @@ impl FindingsText<'_> {
 
 /// What waits, by what it waits for.
 fn waiting(f: &mut Formatter<'_>, waiting: &[WaitingObject]) -> fmt::Result {
-    let mut by_cause: BTreeMap<&str, Vec<&WaitingObject>> = BTreeMap::new();
+    let mut by_cause: BTreeMap<&str, Vec<(&WaitingObject, &Cause)>> = BTreeMap::new();
     for object in waiting {
-        by_cause.entry(&object.because_of).or_default().push(object);
+        for cause in object.causes() {
+            let told = by_cause.entry(&cause.because_of).or_default();
+            told.push((object, cause));
+        }
     }
-    for objects in by_cause.values() {
-        for WaitingObject {
-            file,
-            line,
-            object,
-            message,
-            ..
-        } in objects.iter().take(NAMED)
-        {
+    for (cause, objects) in by_cause {
+        for (waiting, Cause { message, .. }) in objects.iter().take(NAMED) {
+            let WaitingObject {
+                file, line, object, ..
+            } = waiting;
             writeln!(f, "{file}:{line}: {object}: {message}")?;
         }
         if let Some(more) = objects.len().checked_sub(NAMED + 1) {
-            let (more, cause) = (units::count(more as u64 + 1), &objects[0].because_of);
+            let more = units::count(more as u64 + 1);
             writeln!(f, "{more} objects more because of {cause}")?;
         }
     }
