@@ -82,12 +82,11 @@ impl Arguments {
         if let (Some(inside), Some(outside)) = (&self.inside, &self.outside) {
             return Ok((inside.clone(), outside.clone()));
         }
-        let likely = likely(all).map(|(inside, outside)| (&inside.name, &outside.name));
-        let (inside, outside) = likely.ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
-            CommandError::Interfaces(names.join(", "))
+        let (inside, outside) = likely(all).map_err(|unclear| CommandError::Interfaces {
+            why: unclear.why(),
+            names: all.iter().map(|one| one.name.clone()).collect(),
         })?;
-        Ok((inside.clone(), outside.clone()))
+        Ok((inside.name.clone(), outside.name.clone()))
     }
 }
 
@@ -286,6 +285,7 @@ mod tests {
             device: name.into(),
             address: text.parse().expect(text),
             prefix_bits: *prefix_bits,
+            is_forwarding: false,
         };
         Interface {
             addresses: addresses.iter().map(address).collect(),
