@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use twinpath_core::pool::LARGE_PACKET_BYTES;
 use twinpath_core::{Frame, Pools};
 
 /// What lies beneath a port.
@@ -152,6 +153,8 @@ pub struct Port {
     fallback: Option<String>,
     /// What became of it, in words that nobody has taken yet.
     notes: Vec<String>,
+    /// It was told that frames come which are too long.
+    has_told_too_long: bool,
 }
 
 impl Port {
@@ -266,6 +269,7 @@ impl Port {
             host: BTreeSet::new(),
             fallback: None,
             notes: Vec::new(),
+            has_told_too_long: false,
         }
     }
 
@@ -443,6 +447,7 @@ impl Port {
         if let Some(Opened::Packet(port)) = &mut self.opened {
             self.counters.receive_missed += port.missed();
         }
+        self.note_too_long();
         match Interface::of(&self.config.device) {
             Err(_) => {
                 self.close();
@@ -454,6 +459,18 @@ impl Port {
         let has_changed = self.state != self.told;
         self.told = self.state;
         has_changed.then_some(self.state)
+    }
+
+    /// Told once: TCP goes on, by what its sender sends again in pieces, at a hundredth of its speed.
+    fn note_too_long(&mut self) {
+        if self.counters.receive_too_long == 0 || self.has_told_too_long {
+            return;
+        }
+        self.has_told_too_long = true;
+        let device = &self.config.device;
+        self.notes.push(format!(
+            "frames come by {device} that are longer than {LARGE_PACKET_BYTES} bytes, and are lost, so TCP is slow: a host at the other end of a virtual cable, or {device} itself, puts longer segments together (BIG TCP); expected gso_max_size 65536 and gso_ipv4_max_size 65536 at that host's interface, gro_max_size 65536 and gro_ipv4_max_size 65536 at {device} (ip link set)"
+        ));
     }
 
     fn is_there(&mut self, now: Interface) {

@@ -21,8 +21,8 @@ use twinpath_control::service::{HostAddress, Service, ServiceError};
 /// generated, and the interfaces are listed behind a `#`. Between interfaces without addresses the
 /// service is a bump in the wire. If this host has addresses there, it is a gateway: a router with
 /// the kernel's routes gives the host what is for the host. Without names the interface that the default
-/// route leads to is outside, and another card's inside. Without --out it goes to standard output. A
-/// file that is there is never overwritten.
+/// route leads to is outside, and another card's inside; where there is no such route nothing is guessed.
+/// Without --out it goes to standard output. A file that is there is never overwritten.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath init lan wan --out service.toml && twinpath run service.toml    # generated packets",

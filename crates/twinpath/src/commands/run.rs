@@ -110,7 +110,8 @@ pub struct Arguments {
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
     /// Tell what happens as log lines on standard error, in place of the live table and of sentences
-    /// for whoever sits in front of it: for services. In the journal each has its priority
+    /// for whoever sits in front of it: for services. In the journal each has its priority. The last ones are
+    /// the summary
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
     /// What the log tells
