@@ -15,7 +15,8 @@
 //! one or two other revisions, benches beside those of another, what DASH takes, the table of oracles, how long a clean clone
 //! takes to be built and tested, how long a service takes to start, and how much memory a gateway takes that
 //! is under load for half an hour, or as many minutes as somebody says, and what a DPU loses while connections
-//! come and go and policies change. `cargo xtask beside-nftables`
+//! come and go and policies change. `cargo xtask garbage` has services on cables full of garbage for a minute each, or as
+//! many seconds as somebody says. `cargo xtask beside-nftables`
 //! measures Twinpath and the kernel's nftables on the same packets, between network namespaces, and `record
 //! nftables` keeps what it writes. `cargo xtask verbs` runs the tests with an RDMA card in a virtual machine.
 #![forbid(unsafe_code)]
@@ -66,6 +67,11 @@ fn main() -> ExitCode {
             cargo(&["run", "--quiet", "--package", "twinpath-manual"]),
         )]),
         ["circles"] => run_all(&[circles_step()]),
+        ["garbage"] => run_all(&[garbage_step(60)]),
+        ["garbage", seconds] => match seconds.parse() {
+            Ok(seconds) => run_all(&[garbage_step(seconds)]),
+            Err(_) => usage(),
+        },
         ["verbs"] => run_all(&[verbs_step()]),
         ["in-virtual-machine", program @ ..] => match verbs::run(program) {
             true => ExitCode::SUCCESS,
@@ -114,6 +120,27 @@ fn soak_step(minutes: &str) -> Step {
     step("soak", move || record::soak(&root(), &minutes))
 }
 
+/// Each service and driver on a cable full of garbage for so many seconds.
+fn garbage_step(seconds: u32) -> Step {
+    step("garbage", move || {
+        let test = [
+            "test",
+            "--release",
+            "--package",
+            "twinpath",
+            "--test",
+            "wire",
+        ];
+        succeeds(
+            Command::new(env!("CARGO"))
+                .args(test)
+                .args(["--", "--nocapture", "--test-threads=1", "garbage::"])
+                .env("TWINPATH_GARBAGE_SECONDS", seconds.to_string())
+                .current_dir(root()),
+        )
+    })
+}
+
 /// Twinpath is built, and measured beside nftables.
 fn nftables_steps(words: &[&str]) -> [Step; 2] {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -140,7 +167,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|dash|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | record zero-loss [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | garbage [SECONDS] | record oracles|times|start|dash|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | record zero-loss [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | verbs | manual | deb"
     );
     ExitCode::from(2)
 }

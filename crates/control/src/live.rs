@@ -201,11 +201,11 @@ enum Surface {
 }
 
 impl Live {
-    /// On standard error: a table if that is a terminal, otherwise lines.
-    pub fn on_stderr(title: &str, expected: Expected) -> Self {
+    /// A table on standard error if that is a terminal, otherwise lines to this writer.
+    pub fn on_stderr(title: &str, expected: Expected, lines: Box<dyn Write + Send>) -> Self {
         let target = ProgressDrawTarget::stderr();
         if target.is_hidden() {
-            return Self::lines(title, expected, Box::new(std::io::stderr()));
+            return Self::lines(title, expected, lines);
         }
         Self::table(title, expected, target)
     }
@@ -283,8 +283,9 @@ impl Live {
                 bar.set_message(view.table());
             }
             Surface::Lines(out) => {
-                // A reader that has gone away is no reason to stop a run.
-                let _ = writeln!(out, "{}: {}", self.title, view.line());
+                // A reader that has gone away is no reason to stop a run. Others may write lines between.
+                let line = format!("{}: {}\n", self.title, view.line());
+                let _ = out.write_all(line.as_bytes());
                 let _ = out.flush();
             }
             Surface::Hidden => {}

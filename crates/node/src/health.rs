@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant as WallClock};
+use twinpath_ports::State;
 
 /// How far a run is.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,21 @@ struct WorkerCounts {
 #[derive(Debug)]
 struct PortStatus {
     name: String,
-    is_down: AtomicBool,
+    /// A [`State`].
+    state: AtomicU8,
+}
+
+impl PortStatus {
+    /// What is wrong with it.
+    fn problem(&self) -> Option<String> {
+        let state = self.state.load(Ordering::Relaxed);
+        let what = [
+            (State::Down, "is down"),
+            (State::Taken, "has an interface that another process has"),
+        ];
+        let (_, what) = what.into_iter().find(|(one, _)| *one as u8 == state)?;
+        Some(format!("port {} {what}", self.name))
+    }
 }
 
 /// What the threads of a run show of themselves.
@@ -80,7 +95,7 @@ impl Heartbeat {
     pub fn new(workers: usize, ports: &[String]) -> Self {
         let port = |name: &String| PortStatus {
             name: name.clone(),
-            is_down: AtomicBool::new(false),
+            state: AtomicU8::new(State::Up as u8),
         };
         Self {
             workers: (0..workers).map(|_| WorkerCounts::default()).collect(),
@@ -131,9 +146,9 @@ impl Heartbeat {
     }
 
     /// Whether packets come and go at a port.
-    pub fn port(&self, port: usize, is_up: bool) {
+    pub fn port(&self, port: usize, state: State) {
         if let Some(port) = self.ports.get(port) {
-            port.is_down.store(!is_up, Ordering::Relaxed);
+            port.state.store(state as u8, Ordering::Relaxed);
         }
     }
 
@@ -145,14 +160,6 @@ impl Heartbeat {
     fn turns(&self) -> impl Iterator<Item = u64> + '_ {
         let workers = self.workers.iter().map(|worker| worker.turns.turns());
         std::iter::once(self.machine.turns()).chain(workers)
-    }
-
-    fn ports_down(&self) -> impl Iterator<Item = &str> {
-        let down = |port: &&PortStatus| port.is_down.load(Ordering::Relaxed);
-        self.ports
-            .iter()
-            .filter(down)
-            .map(|port| port.name.as_str())
     }
 }
 
@@ -244,12 +251,10 @@ impl Checker {
             check_node(threads, heartbeat, now, &mut health);
         }
         // All see the same interfaces.
-        let down = heartbeats
-            .iter()
-            .take(1)
-            .flat_map(|heartbeat| heartbeat.ports_down());
-        let down = down.map(|port| format!("port {port} is down"));
-        health.problems.extend(down);
+        let ports = heartbeats.iter().take(1).flat_map(|one| &one.ports);
+        health
+            .problems
+            .extend(ports.filter_map(PortStatus::problem));
         let lacks = |heartbeat: &Arc<Heartbeat>| heartbeat.lacks_routes.load(Ordering::Relaxed);
         if heartbeats.iter().any(lacks) {
             health.problems.push(LACKING_ROUTES.to_owned());
@@ -448,15 +453,24 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_down_is_named() {
+    fn a_port_that_is_down_or_anothers_is_named() {
         let (heartbeats, start) = (heartbeat(), WallClock::now());
         let heartbeat = &heartbeats[0];
         heartbeat.enter(Phase::Ready);
-        heartbeat.port(1, false);
-        heartbeat.port(7, false);
-        let health = Checker::new(&heartbeats, start).check(&heartbeats, start);
-        assert_eq!(health.problems, ["port outside is down"]);
-        assert!(!health.is_stuck);
+        heartbeat.port(7, State::Down);
+        for (state, expected) in [
+            (State::Down, &["port outside is down"][..]),
+            (
+                State::Taken,
+                &["port outside has an interface that another process has"],
+            ),
+            (State::Up, &[]),
+        ] {
+            heartbeat.port(1, state);
+            let health = Checker::new(&heartbeats, start).check(&heartbeats, start);
+            assert_eq!(health.problems, expected);
+            assert!(!health.is_stuck);
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! sends it. Flows that last are told again and again, each time what they sent since. What the
 //! collector does not get it does not get: packets never wait for it.
 
+mod losses;
 mod message;
 
+use losses::Losses;
 use message::{EndReason, FlowPart, Messages};
 use std::collections::HashMap;
 use std::io;
@@ -33,6 +35,7 @@ pub struct Exporter {
     before: HashMap<ExportedFlow, [Count; 2]>,
     next_templates: WallClock,
     counters: ExportCounters,
+    losses: Losses,
 }
 
 impl Exporter {
@@ -51,6 +54,7 @@ impl Exporter {
             before: HashMap::new(),
             next_templates: WallClock::now() + TEMPLATE_INTERVAL,
             counters: ExportCounters::default(),
+            losses: Losses::default(),
         }))
     }
 
@@ -112,6 +116,16 @@ impl Exporter {
         }
         let mut send = self.collector.sender(&mut self.counters);
         self.messages.finish(now(), &mut send);
+        drop(send);
+        self.tell_losses();
+    }
+
+    fn tell_losses(&mut self) {
+        let why = self.collector.refused.as_deref();
+        let lost = self.losses.due(&self.counters, why, WallClock::now());
+        if let Some(lost) = lost {
+            tracing::warn!(collector = %self.collector.address, "{lost}");
+        }
     }
 
     fn flow(&mut self, part: FlowPart) {
@@ -132,12 +146,9 @@ struct Collector {
     address: SocketAddr,
     /// Whether there has been a route to it: then the system tells where nobody listens, too.
     is_connected: bool,
-    /// When it was last said that messages do not reach it.
-    told: Option<WallClock>,
+    /// What the system said when it took no message, the last time.
+    refused: Option<String>,
 }
-
-/// So often it is said at most.
-const TOLD_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Collector {
     fn open(address: SocketAddr) -> io::Result<Self> {
@@ -151,7 +162,7 @@ impl Collector {
             socket,
             address,
             is_connected: false,
-            told: None,
+            refused: None,
         })
     }
 
@@ -161,7 +172,7 @@ impl Collector {
             Ok(_) => counters.messages += 1,
             Err(error) => {
                 counters.messages_lost += 1;
-                self.tell(&error);
+                self.refused = Some(error.to_string());
             }
         }
     }
@@ -172,17 +183,6 @@ impl Collector {
             self.is_connected = true;
         }
         self.socket.send(message)
-    }
-
-    fn tell(&mut self, error: &io::Error) {
-        if self.told.is_some_and(|told| told.elapsed() < TOLD_INTERVAL) {
-            return;
-        }
-        self.told = Some(WallClock::now());
-        tracing::warn!(
-            "[ipfix] messages do not reach the collector {}: {error}; they are lost, and counted, until they do",
-            self.address
-        );
     }
 }
 

@@ -39,8 +39,8 @@ use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, 
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
 use twinpath_ports::{
-    Claim, Copying, DescriptorStore, Driver, OpenError, Part, Port, PortConfig, State,
-    kernel_addresses, wait,
+    Copying, DescriptorStore, Driver, OpenError, Part, Port, PortConfig, State, kernel_addresses,
+    wait,
 };
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
@@ -95,8 +95,6 @@ pub struct LivePorts {
     others_first: bool,
     /// Since when nothing is taken from ports any more, for the run is to end.
     closed: Option<WallClock>,
-    /// That interfaces are this process's, by port; the first shard has them.
-    claims: Vec<Option<Claim>>,
 }
 
 impl LivePorts {
@@ -110,7 +108,6 @@ impl LivePorts {
         service: &Service,
         descriptor_store: &Arc<DescriptorStore>,
     ) -> Result<Vec<Self>, OpenError> {
-        let claims = claims(service)?;
         let shards = service.run.shards.0;
         let devices = service.devices.len() + service.memory_links().len();
         let all = |_| Part::all_kept(shards, descriptor_store);
@@ -123,11 +120,8 @@ impl LivePorts {
         };
         let opened: Result<Vec<_>, _> = (0..shards).map(open).collect();
         descriptor_store.forget_rest();
-        let mut opened = opened?;
+        let opened = opened?;
         opened.iter().take(1).for_each(Self::tell_opened);
-        if let Some(first) = opened.first_mut() {
-            first.claims = claims;
-        }
         Ok(opened)
     }
 
@@ -177,7 +171,6 @@ impl LivePorts {
             handoff: None,
             others_first: false,
             closed: None,
-            claims: Vec::new(),
         })
     }
 
@@ -293,11 +286,6 @@ impl LivePorts {
         }
         self.stations = stations(&self.ports);
         self.links = links(&self.ports);
-        for (claim, port) in self.claims.iter_mut().zip(&self.ports) {
-            if let Some(claim) = claim {
-                claim.move_to(port.interface().index);
-            }
-        }
     }
 
     /// A burst of each port, of which some may be other shards'.
@@ -717,9 +705,9 @@ impl PacketIo for LivePorts {
         self.figures_into(report);
     }
 
-    fn each_port(&self, each: &mut dyn FnMut(usize, bool)) {
+    fn each_port(&self, each: &mut dyn FnMut(usize, State)) {
         for (number, port) in self.ports[..self.own_ports].iter().enumerate() {
-            each(number, port.state() == State::Up);
+            each(number, port.state());
         }
     }
 
@@ -792,16 +780,6 @@ fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
         conflicts: counters.conflicts,
         evictions: counters.evictions,
     }
-}
-
-/// Interfaces of a service are this process's alone. One that it makes is so anyway.
-fn claims(service: &Service) -> Result<Vec<Option<Claim>>, OpenError> {
-    let devices = [service.devices.clone(), service.memory_links()].concat();
-    let claim = |device: &PortDevice| match device.driver {
-        PortDriver::Tap => Ok(None),
-        _ => config(device, false).claim(),
-    };
-    devices.iter().map(claim).collect()
 }
 
 fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {

@@ -1,10 +1,9 @@
 //! What is probably not meant so of the interfaces that a run begins with, in words.
 
-use std::fs;
 use std::net::IpAddr;
 use twinpath_control::service::PortDevice;
 use twinpath_core::wire::Address;
-use twinpath_ports::{KernelAddress, Port, State};
+use twinpath_ports::{KernelAddress, Port, State, kernel_forwards};
 
 /// What is known of an interface and of the kernel there.
 #[derive(Clone, Debug)]
@@ -119,7 +118,7 @@ fn forwarded(port: &Opened<'_>, kernel: &[KernelAddress], is_followed: bool) -> 
     let device = port.device;
     let is_it = |version: &&str| {
         let has_address = || kernel.iter().any(|one| is_routed(one, device, version));
-        (is_followed || has_address()) && forwards(device, version)
+        (is_followed || has_address()) && kernel_forwards(device, version)
     };
     if !port.is_seen_by_kernel {
         return Vec::new();
@@ -136,16 +135,8 @@ fn forwarded(port: &Opened<'_>, kernel: &[KernelAddress], is_followed: bool) -> 
 /// Whether hosts may send to the kernel by this address what is for others. Those of a link (`fe80::/10`)
 /// every interface has.
 fn is_routed(one: &KernelAddress, device: &str, version: &str) -> bool {
-    let is_version = match one.address {
-        IpAddr::V4(_) => version == "ipv4",
-        IpAddr::V6(address) => version == "ipv6" && !address.is_unicast_link_local(),
-    };
-    one.device == device && is_version
-}
-
-fn forwards(device: &str, version: &str) -> bool {
-    let path = format!("/proc/sys/net/{version}/conf/{device}/forwarding");
-    fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    let is_of_link = matches!(one.address, IpAddr::V6(address) if address.is_unicast_link_local());
+    one.device == device && one.version() == version && !is_of_link
 }
 
 #[cfg(test)]

@@ -452,7 +452,7 @@ impl<P: PacketIo> Driver<'_, P> {
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let (links, packets) = (&self.links, &*self.packets);
         let heartbeat = self.observer.heartbeat();
-        packets.each_port(&mut |port, is_up| heartbeat.port(port, is_up));
+        packets.each_port(&mut |port, state| heartbeat.port(port, state));
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
             for worker_link in links {

@@ -1,4 +1,4 @@
-//! The addresses that the kernel has.
+//! The addresses that the kernel has, and whether it forwards what it receives there.
 
 use crate::sys;
 use std::ffi::CStr;
@@ -24,6 +24,23 @@ pub fn kernel_addresses() -> io::Result<Vec<KernelAddress>> {
     let mut all = Vec::new();
     sys::interface_addresses(|one| all.extend(read(one)))?;
     Ok(all)
+}
+
+impl KernelAddress {
+    /// The version of IP, as the kernel's settings call it: `ipv4` or `ipv6`.
+    pub const fn version(&self) -> &'static str {
+        match self.address {
+            IpAddr::V4(_) => "ipv4",
+            IpAddr::V6(_) => "ipv6",
+        }
+    }
+}
+
+/// Whether the kernel forwards what an interface receives of a version of IP (`ipv4` or `ipv6`) that is not
+/// for itself. No where it does not tell.
+pub fn kernel_forwards(device: &str, version: &str) -> bool {
+    let path = format!("/proc/sys/net/{version}/conf/{device}/forwarding");
+    std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
 }
 
 /// Nothing for addresses of other kinds.

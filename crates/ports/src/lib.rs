@@ -22,6 +22,7 @@
 //! taken up when it is back.
 
 mod addresses;
+mod changed_setting;
 mod claim;
 mod counters;
 pub mod descriptor_store;
@@ -38,8 +39,7 @@ pub mod tap;
 mod umem;
 pub mod xdp;
 
-pub use addresses::{KernelAddress, kernel_addresses};
-pub use claim::Claim;
+pub use addresses::{KernelAddress, kernel_addresses, kernel_forwards};
 pub use counters::PortCounters;
 pub use descriptor_store::DescriptorStore;
 pub use part::Part;

@@ -17,7 +17,9 @@ use crate::messages::{BURST, Messages, Received};
 use crate::offload::{Oversized, Segments, VNET_BYTES, VnetHeader, check_length, put_tag};
 use crate::part::Part;
 use crate::program::{HostPrefix, Ingress};
+use crate::stripping::Stripping;
 use crate::sys;
+pub(crate) use fan_out::let_nothing_in;
 use receive_buffers::ReceiveBuffers;
 use std::collections::BTreeSet;
 use std::io;
@@ -99,6 +101,7 @@ impl PacketPort {
             lacks_ingress: None,
         };
         if part.number == 0 {
+            Stripping::as_before(interface);
             port.keep_kernel_from(interface, kernel, part.descriptor_store());
         }
         Ok(port)
@@ -269,7 +272,7 @@ impl PacketPort {
     pub fn refuse_more(&self) {
         // A filter instead of another binding: a socket of a group cannot be bound again. Where even
         // that fails, frames that come later are counted as unread, too.
-        let _ = fan_out::let_nothing_in(&self.socket);
+        let _ = let_nothing_in(&self.socket);
     }
 
     /// Frames that lie in the socket, as of when [`Self::missed`] was asked last. Of a socket that a former

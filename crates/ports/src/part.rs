@@ -4,12 +4,13 @@
 //! in a fan-out group, all packets between two hosts to one part, in both directions; by AF_XDP queue
 //! by queue, as the card divides. What all parts of an AF_XDP port have in common is its program.
 
+use crate::claim::Claim;
 use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
 use crate::program::Program;
 use crate::umem::{Queue, SharedUmem};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// One part of a port.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ pub struct Part {
     pub of: u16,
     common: Arc<Mutex<Common>>,
     descriptor_store: Arc<DescriptorStore>,
+    /// Whether the interface is to be this process's alone.
+    is_alone: bool,
     /// The memory of all AF_XDP ports of its thread, and which of them this is.
     umem: Option<(SharedUmem, usize)>,
 }
@@ -31,6 +34,8 @@ struct Common {
     interface: u32,
     /// The group of AF_PACKET sockets.
     group: Option<u16>,
+    /// That it is this process's, for as long as a part is open.
+    claim: Weak<Claim>,
     /// The program on the interface.
     program: Option<Arc<Mutex<Program>>>,
     /// AF_XDP could not be had when it was tried.
@@ -45,25 +50,32 @@ impl Default for Part {
             of: 1,
             common: Arc::default(),
             descriptor_store: Arc::default(),
+            is_alone: false,
             umem: None,
         }
     }
 }
 
 impl Part {
-    /// All parts of one port.
+    /// All parts of one port, beside whoever else has its interface.
     pub fn all(of: u16) -> Vec<Self> {
-        Self::all_kept(of, &Arc::default())
+        Self::all_of(of, &Arc::default(), false)
     }
 
-    /// The same, with sockets that somebody keeps beyond this process.
+    /// All parts of a port whose interface is this process's alone, with sockets that somebody keeps beyond
+    /// the process.
     pub fn all_kept(of: u16, descriptor_store: &Arc<DescriptorStore>) -> Vec<Self> {
+        Self::all_of(of, descriptor_store, true)
+    }
+
+    fn all_of(of: u16, descriptor_store: &Arc<DescriptorStore>, is_alone: bool) -> Vec<Self> {
         let common = Arc::default();
         let part = |number| Self {
             number,
             of,
             common: Arc::clone(&common),
             descriptor_store: Arc::clone(descriptor_store),
+            is_alone,
             umem: None,
         };
         (0..of).map(part).collect()
@@ -105,6 +117,23 @@ impl Part {
     pub(crate) fn owner(&self, queues: u32) -> u16 {
         let parts = queues.clamp(1, self.of.into());
         (u32::from(self.number) % parts) as u16
+    }
+
+    /// That this interface is this process's alone, if it is to be: all parts have it together.
+    ///
+    /// # Errors
+    /// As [`Claim::of`].
+    pub(crate) fn claim(&self, interface: &Interface) -> io::Result<Option<Arc<Claim>>> {
+        if !self.is_alone {
+            return Ok(None);
+        }
+        let mut common = self.common(interface);
+        if let Some(claim) = common.claim.upgrade() {
+            return Ok(Some(claim));
+        }
+        let claim = Arc::new(Claim::of(interface)?);
+        common.claim = Arc::downgrade(&claim);
+        Ok(Some(claim))
     }
 
     /// The group of this interface's sockets; `make` makes one if there is none yet.

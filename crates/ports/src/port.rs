@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use twinpath_core::pool::LARGE_PACKET_BYTES;
 use twinpath_core::{Frame, Pools};
 
 /// What lies beneath a port.
@@ -65,6 +66,9 @@ pub enum State {
     Up,
     /// The interface is down, or there is none of this name.
     Down,
+    /// The interface has come back as another, and another process has that one: nothing comes and goes here
+    /// until that process lets go of it.
+    Taken,
 }
 
 /// Why a port cannot be opened.
@@ -99,12 +103,16 @@ impl OpenError {
 }
 
 impl PortConfig {
-    /// The port's interface is this process's alone from now on; nothing if it is not there yet.
-    ///
-    /// # Errors
-    /// Another process has it.
-    pub fn claim(&self) -> Result<Option<Claim>, OpenError> {
-        Claim::of(&self.device).map_err(|source| OpenError::new(self, self.driver, source))
+    /// The port's interface is this process's, once another has let go of it that is about to end. Nothing
+    /// for one that is not there, or that the port makes.
+    fn claim(&self, part: &Part) -> Result<Option<Arc<Claim>>, OpenError> {
+        match Interface::of(&self.device) {
+            Ok(interface) if self.driver != Driver::Tap => {
+                let claim = once_it_is_free(|| part.claim(&interface));
+                claim.map_err(|source| OpenError::new(self, self.driver, source))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// What the kernel is to see with AF_PACKET.
@@ -130,6 +138,8 @@ pub struct Port {
     driver: Driver,
     /// None while the interface is gone, or if all its queues are others'.
     opened: Option<Opened>,
+    /// That the interface is this process's alone, if it is to be.
+    claim: Option<Arc<Claim>>,
     interface: Interface,
     state: State,
     /// The state that was told last.
@@ -143,6 +153,8 @@ pub struct Port {
     fallback: Option<String>,
     /// What became of it, in words that nobody has taken yet.
     notes: Vec<String>,
+    /// It was told that frames come which are too long.
+    has_told_too_long: bool,
 }
 
 impl Port {
@@ -161,8 +173,7 @@ impl Port {
     /// # Errors
     /// There is no such interface, or it is not permitted.
     pub fn open_part(config: PortConfig, part: Part) -> Result<Self, OpenError> {
-        let umem = memory_of(&[(&config, &part)])?;
-        Self::open_in(config, part, umem.as_ref(), 0)
+        Self::open_together(vec![(config, part)]).map(|mut ports| ports.remove(0))
     }
 
     /// Opens parts of several ports for one thread: between those of AF_XDP frames go without a copy.
@@ -170,8 +181,10 @@ impl Port {
     /// # Errors
     /// As [`Self::open_part`].
     pub fn open_together(ports: Vec<(PortConfig, Part)>) -> Result<Vec<Self>, OpenError> {
-        let all: Vec<_> = ports.iter().map(|(config, part)| (config, part)).collect();
-        let umem = memory_of(&all)?;
+        // Before anything is done to an interface that may be another process's.
+        let claims = ports.iter().map(|(config, part)| config.claim(part));
+        let _claims = claims.collect::<Result<Vec<_>, _>>()?;
+        let umem = memory_of(&ports)?;
         let open = |(number, (config, part))| Self::open_in(config, part, umem.as_ref(), number);
         ports.into_iter().enumerate().map(open).collect()
     }
@@ -213,6 +226,8 @@ impl Port {
             let open = || open_by(driver, &interface, &config, &part);
             once_it_is_free(open).map_err(|error| OpenError::new(&config, driver, error))
         };
+        let claim = part.claim(&interface);
+        let claim = claim.map_err(|error| OpenError::new(&config, config.driver, error))?;
         let mut driver = chosen(config.driver, &interface, part.is_without_xdp(&interface));
         let mut fallback = None;
         let opened = match open(driver) {
@@ -223,8 +238,10 @@ impl Port {
             }
             opened => opened?,
         };
-        let port = Self::over(config, part, driver, opened, interface);
-        Ok(Self { fallback, ..port })
+        let mut port = Self::over(config, part, driver, opened, interface);
+        (port.fallback, port.claim) = (fallback, claim);
+        port.note_claim();
+        Ok(port)
     }
 
     fn over(
@@ -243,6 +260,7 @@ impl Port {
             part,
             driver,
             opened,
+            claim: None,
             interface,
             state,
             told: state,
@@ -251,6 +269,7 @@ impl Port {
             host: BTreeSet::new(),
             fallback: None,
             notes: Vec::new(),
+            has_told_too_long: false,
         }
     }
 
@@ -428,6 +447,7 @@ impl Port {
         if let Some(Opened::Packet(port)) = &mut self.opened {
             self.counters.receive_missed += port.missed();
         }
+        self.note_too_long();
         match Interface::of(&self.config.device) {
             Err(_) => {
                 self.close();
@@ -441,13 +461,26 @@ impl Port {
         has_changed.then_some(self.state)
     }
 
+    /// Told once: TCP goes on, by what its sender sends again in pieces, at a hundredth of its speed.
+    fn note_too_long(&mut self) {
+        if self.counters.receive_too_long == 0 || self.has_told_too_long {
+            return;
+        }
+        self.has_told_too_long = true;
+        let device = &self.config.device;
+        self.notes.push(format!(
+            "frames come by {device} that are longer than {LARGE_PACKET_BYTES} bytes, and are lost, so TCP is slow: a host at the other end of a virtual cable, or {device} itself, puts longer segments together (BIG TCP); expected gso_max_size 65536 and gso_ipv4_max_size 65536 at that host's interface, gro_max_size 65536 and gro_ipv4_max_size 65536 at {device} (ip link set)"
+        ));
+    }
+
     fn is_there(&mut self, now: Interface) {
         if now.index != self.interface.index {
             self.close();
         } else if self.driver == Driver::AfXdp && now.queues != self.interface.queues {
             self.close_queues(now.queues);
         }
-        if self.opened.is_none() {
+        let claimed = self.claim_again(&now);
+        if self.opened.is_none() && claimed.is_ok() {
             let opened = match self.driver {
                 Driver::Tap => open_tap(&self.config.device, &self.part),
                 driver => open_by(driver, &now, &self.config, &self.part),
@@ -459,8 +492,40 @@ impl Port {
         let is_running = now.is_running;
         self.interface = now;
         match is_running && (self.opened.is_some() || !self.has_queue()) {
+            _ if is_busy(&claimed) => self.is_anothers(),
             true => self.state = State::Up,
             false => self.went_down(),
+        }
+    }
+
+    /// The interface is to be this process's, which it was if it is the same as before.
+    fn claim_again(&mut self, now: &Interface) -> io::Result<()> {
+        if self.claim.is_none() && self.driver != Driver::Tap {
+            self.claim = self.part.claim(now)?;
+            self.note_claim();
+        }
+        Ok(())
+    }
+
+    /// Two processes on one interface would each give every packet once.
+    fn is_anothers(&mut self) {
+        self.went_down();
+        self.state = State::Taken;
+        if self.told != State::Taken && self.part.number == 0 {
+            let device = &self.config.device;
+            self.notes.push(format!(
+                "{device} was made anew, and another twinpath has it: nothing comes and leaves there until that one ends, which is looked for ten times a second"
+            ));
+        }
+    }
+
+    fn note_claim(&mut self) {
+        let is_open_to_others = |claim: &Arc<Claim>| !claim.keeps_others_out();
+        if self.claim.as_ref().is_some_and(is_open_to_others) && self.part.number == 0 {
+            let device = &self.config.device;
+            self.notes.push(format!(
+                "this kernel does not keep a second twinpath from {device}, which would have each packet leave twice: expected Linux 5.11"
+            ));
         }
     }
 
@@ -482,6 +547,7 @@ impl Port {
 
     fn close(&mut self) {
         self.count_unread();
+        self.claim = None;
         match self.opened.take() {
             Some(Opened::Xdp(port)) => {
                 self.missed_before += port.missed();
@@ -521,6 +587,11 @@ impl Port {
     }
 }
 
+fn is_busy(claimed: &io::Result<()>) -> bool {
+    let error = claimed.as_ref().err();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+}
+
 /// AF_XDP is the faster on a card. On a virtual cable it is not: what one call of the stack carries
 /// as sixty-four kilobytes it carries as forty packets.
 fn chosen(wanted: Driver, interface: &Interface, is_without_xdp: bool) -> Driver {
@@ -537,7 +608,7 @@ fn may_fall_back(config: &PortConfig, chosen: Driver, part: &Part) -> bool {
 }
 
 /// The memory of all of these ports that are AF_XDP's, if some are; their numbers are their places here.
-fn memory_of(ports: &[(&PortConfig, &Part)]) -> Result<Option<SharedUmem>, OpenError> {
+fn memory_of(ports: &[(PortConfig, Part)]) -> Result<Option<SharedUmem>, OpenError> {
     let mut queues: Vec<Queue> = Vec::new();
     for (number, (config, part)) in ports.iter().enumerate() {
         let interface = Interface::of(&config.device);
@@ -554,7 +625,7 @@ fn memory_of(ports: &[(&PortConfig, &Part)]) -> Result<Option<SharedUmem>, OpenE
     let Some(first) = queues.first() else {
         return Ok(None);
     };
-    let (config, part) = ports[first.port];
+    let (config, part) = &ports[first.port];
     let mut numbers: Vec<_> = queues.iter().map(|queue| queue.port).collect();
     numbers.dedup();
     let umem = Umem::open(&queues, numbers.len(), part.number, part.descriptor_store());

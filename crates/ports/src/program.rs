@@ -383,7 +383,7 @@ impl Program {
         if self.link.is_some() {
             return self.reach(interface);
         }
-        let stripping = Stripping::off(&interface.name, descriptor_store.is_there());
+        let stripping = Stripping::off(interface, descriptor_store.is_there());
         let with_tags = self.with_tags(interface.index);
         let name = link_name(interface.index);
         let taken = descriptor_store.take(&name);

@@ -10,7 +10,7 @@ use twinpath_control::service::{
 };
 use twinpath_node::source::Tunnels;
 use twinpath_node::wiring::{self, BuildError, MemoryPart};
-use twinpath_ports::KernelAddress;
+use twinpath_ports::{KernelAddress, kernel_forwards};
 
 /// Refuses a service that cannot be built, or whose sizes this machine has no memory for: with all
 /// reasons, each at its place in the file.
@@ -91,6 +91,7 @@ pub fn host_doubts(service: &Service) -> Vec<Fault> {
 pub fn host_addresses() -> Vec<HostAddress> {
     let all = twinpath_ports::kernel_addresses().unwrap_or_default();
     let address = |one: KernelAddress| HostAddress {
+        is_forwarding: kernel_forwards(&one.device, one.version()),
         device: one.device,
         address: one.address.into(),
         prefix_bits: one.prefix_bits,

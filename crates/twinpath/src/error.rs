@@ -148,9 +148,15 @@ pub enum CommandError {
     PortNames(String),
     /// Nobody said which interfaces, and it is not clear.
     #[error(
-        "which interfaces? expected the one towards hosts inside and the one towards all others, of: {0}"
+        "{why}: expected twinpath init INSIDE OUTSIDE, with the interface towards hosts inside and the one towards all others{}",
+        of_these(names)
     )]
-    Interfaces(String),
+    Interfaces {
+        /// Why nobody knows.
+        why: &'static str,
+        /// Those that there are.
+        names: Vec<String>,
+    },
     /// A file of a DPU's configuration.
     #[error(transparent)]
     Dash(#[from] twinpath_dash::FileError),
@@ -317,4 +323,12 @@ pub enum NoTraffic {
         /// What is wrong.
         source: TrafficError,
     },
+}
+
+/// What there is to choose from.
+fn of_these(names: &[String]) -> String {
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(", of {}", names.join(", ")),
+    }
 }

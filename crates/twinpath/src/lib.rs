@@ -140,12 +140,14 @@ pub fn run() -> ExitCode {
         Command::Completions(arguments) => completions::execute(&arguments),
         Command::Man(arguments) => man::execute(&arguments),
     };
-    match outcome {
+    let code = match outcome {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(1),
         Err(error) => {
             output::error(&error);
             ExitCode::from(2)
         }
-    }
+    };
+    log::end();
+    code
 }

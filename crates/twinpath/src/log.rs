@@ -3,12 +3,19 @@
 //! Until [`begin`] is called, what the command has to say is for whoever sits in front of it
 //! ([`output`](crate::output)). From then on each sentence is an event with a time and a level. Where
 //! standard error is the journal's, a line bears its priority in place of both. Nothing is ever told
-//! of single packets. A line that cannot be written, as where the disk is full, is lost.
+//! of single packets. A line that cannot be written, as where the disk is full, is lost, and so is one that
+//! nobody reads: from [`go_on_in_background`] on nobody waits for a line to be written.
 
+mod queue;
+
+use queue::Queue;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 use std::os::linux::fs::MetadataExt;
-use std::sync::OnceLock;
+use std::panic::PanicHookInfo;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -50,11 +57,17 @@ impl From<LogLevel> for Level {
 
 static HAS_BEGUN: OnceLock<()> = OnceLock::new();
 
+/// What waits to be written, once that is another thread's affair.
+static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
+
+/// How long lines that wait are waited for at the end.
+const END_TIME: Duration = Duration::from_secs(1);
+
 /// From now on events are written to standard error.
 pub fn begin(format: LogFormat, level: LogLevel) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(Level::from(level))
-        .with_writer(|| Lossy(io::stderr()))
+        .with_writer(|| Lines)
         .with_ansi(false)
         .with_target(false);
     let begun = match format {
@@ -75,23 +88,81 @@ pub fn begin_for_people() {
     }
     let _ = tracing_subscriber::fmt()
         .with_max_level(Level::WARN)
-        .with_writer(|| Lossy(io::stderr()))
+        .with_writer(|| Lines)
         .event_format(Labelled(label))
         .try_init();
 }
 
-/// A writer that takes whatever comes: what the one behind it does not take is lost. Who told of an
-/// event goes on with what it does, and nobody tells of the failure where that failed.
-struct Lossy<W>(W);
+/// From now on lines are written by a thread of their own. It has the rights of the thread that calls this. On a
+/// terminal whoever sits there sees them at once, unless they are those of a log.
+pub fn go_on_in_background() {
+    if io::stderr().is_terminal() && !has_begun() {
+        return;
+    }
+    // Without a thread they are written as before.
+    if let Ok(queue) = Queue::begin(write_now, tell_lost) {
+        let _ = QUEUE.set(queue);
+        std::panic::set_hook(Box::new(tell_panic));
+    }
+}
 
-impl<W: Write> Write for Lossy<W> {
+/// A thread that panics does not wait, either.
+fn tell_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    let backtrace = Backtrace::capture();
+    let told = match backtrace.status() {
+        BacktraceStatus::Captured => format!("the thread {name} {panic}\n{backtrace}"),
+        _ => format!("the thread {name} {panic}"),
+    };
+    match has_begun() {
+        true => error(told),
+        false => write(format!("{told}\n").as_bytes()),
+    }
+}
+
+/// Whether lines are written by a thread of their own.
+pub fn is_in_background() -> bool {
+    QUEUE.get().is_some()
+}
+
+/// The process is about to end: what waits is written, if somebody reads it.
+pub fn end() {
+    if let Some(queue) = QUEUE.get() {
+        queue.drain(END_TIME);
+    }
+}
+
+fn tell_lost(lost: u64) {
+    tracing::warn!(
+        lost,
+        "lines of the log were lost, for they were not read as fast as they came: {lost} since the start"
+    );
+}
+
+/// Writes to standard error, or has it written.
+pub fn write(bytes: &[u8]) {
+    match QUEUE.get() {
+        Some(queue) => queue.push(bytes),
+        None => write_now(bytes),
+    }
+}
+
+/// Who told of something goes on with what it does, and nobody tells of the failure where that failed.
+fn write_now(bytes: &[u8]) {
+    let _ = io::stderr().write_all(bytes);
+}
+
+/// Takes whole lines to standard error, whatever becomes of them.
+pub struct Lines;
+
+impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = self.0.write_all(bytes);
+        write(bytes);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let _ = self.0.flush();
         Ok(())
     }
 }

@@ -82,6 +82,10 @@ const ERROR: &str = "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ";
 
 /// A standard error that is closed is no reason to stop.
 fn note(label: &str, text: impl Display) {
+    if log::is_in_background() {
+        let line = format!("{label}{text}\n");
+        return log::write(anstream::adapter::strip_str(&line).to_string().as_bytes());
+    }
     let _ = writeln!(anstream::stderr(), "{label}{text}");
 }
 

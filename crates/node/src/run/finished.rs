@@ -186,6 +186,7 @@ impl Finished {
         .filter_map(|(is_so, words)| is_so.then_some(words))
         .chain(self.unknown_interfaces.clone())
         .chain(departures_in_words(self.departures))
+        .chain(self.report.ipfix.and_then(|exported| exported.losses()))
         .chain(self.ports_lost.iter().cloned())
         .collect()
     }

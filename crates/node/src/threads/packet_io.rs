@@ -8,6 +8,7 @@ use std::time::Duration;
 use twinpath_control::report::{KernelFigures, PortLosses, Report};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
+use twinpath_ports::State;
 
 /// Both ends of a node, as its driver sees them.
 pub trait PacketIo {
@@ -74,7 +75,7 @@ pub trait PacketIo {
     fn figures(&self, _report: &mut Report) {}
 
     /// Calls `each` with every port's number and whether packets come and go there.
-    fn each_port(&self, _each: &mut dyn FnMut(usize, bool)) {}
+    fn each_port(&self, _each: &mut dyn FnMut(usize, State)) {}
 
     /// What is followed of the kernel's routes, if they are wanted.
     fn kernel_figures(&self) -> Option<KernelFigures> {

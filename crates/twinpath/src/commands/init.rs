@@ -21,8 +21,8 @@ use twinpath_control::service::{HostAddress, Service, ServiceError};
 /// generated, and the interfaces are listed behind a `#`. Between interfaces without addresses the
 /// service is a bump in the wire. If this host has addresses there, it is a gateway: a router with
 /// the kernel's routes gives the host what is for the host. Without names the interface that the default
-/// route leads to is outside, and another card's inside. Without --out it goes to standard output. A
-/// file that is there is never overwritten.
+/// route leads to is outside, and another card's inside; where there is no such route nothing is guessed.
+/// Without --out it goes to standard output. A file that is there is never overwritten.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath init lan wan --out service.toml && twinpath run service.toml    # generated packets",
@@ -82,12 +82,11 @@ impl Arguments {
         if let (Some(inside), Some(outside)) = (&self.inside, &self.outside) {
             return Ok((inside.clone(), outside.clone()));
         }
-        let likely = likely(all).map(|(inside, outside)| (&inside.name, &outside.name));
-        let (inside, outside) = likely.ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
-            CommandError::Interfaces(names.join(", "))
+        let (inside, outside) = likely(all).map_err(|unclear| CommandError::Interfaces {
+            why: unclear.why(),
+            names: all.iter().map(|one| one.name.clone()).collect(),
         })?;
-        Ok((inside.clone(), outside.clone()))
+        Ok((inside.name.clone(), outside.name.clone()))
     }
 }
 
@@ -286,6 +285,7 @@ mod tests {
             device: name.into(),
             address: text.parse().expect(text),
             prefix_bits: *prefix_bits,
+            is_forwarding: false,
         };
         Interface {
             addresses: addresses.iter().map(address).collect(),

@@ -110,7 +110,8 @@ pub struct Arguments {
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
     /// Tell what happens as log lines on standard error, in place of the live table and of sentences
-    /// for whoever sits in front of it: for services. In the journal each has its priority
+    /// for whoever sits in front of it: for services. In the journal each has its priority. The last ones are
+    /// the summary
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
     /// What the log tells
@@ -146,6 +147,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let opened = ports.open(&service);
     let mut opened = opened.map_err(|error| CommandError::from(error).placed(&service))?;
     drop_privileges(&opened);
+    log::go_on_in_background();
     if opened.is_live() {
         host_doubts(&service).iter().for_each(output::warning);
     }
@@ -243,11 +245,7 @@ fn drop_privileges(opened: &OpenPorts) {
         return;
     }
     match privileges::drop(&opened.privileges()) {
-        Ok(Some(kept)) => {
-            let mut kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
-            kept.sort();
-            tracing::info!(kept = kept.join(","), "capabilities dropped");
-        }
+        Ok(Some(capabilities)) => capabilities.tell(),
         Ok(None) => {}
         Err(error) => output::warning(format_args!("capabilities could not be dropped: {error}")),
     }
@@ -353,7 +351,7 @@ impl Arguments {
             packets: traffic.and_then(expected_packets),
             time: self.time.map(|time| time.duration()),
         };
-        Live::on_stderr(&service.name, expected)
+        Live::on_stderr(&service.name, expected, Box::new(log::Lines))
     }
 
     /// The folder for the report.
@@ -370,13 +368,41 @@ impl Arguments {
         if self.quiet {
             return Ok(());
         }
+        if self.log_format == Some(LogFormat::Json) {
+            self.log_end(report);
+            return Ok(());
+        }
         let mut text = summary(report);
         text.extend(self.report_folder().map(written));
-        match self.writes_standard_output() {
-            true => output::notice(text.trim_end()),
-            false => output::print(&text)?,
+        match (self.log_format, self.writes_standard_output()) {
+            (Some(_), _) => text
+                .lines()
+                .filter(|line| !line.is_empty())
+                .for_each(output::notice),
+            (None, true) => output::notice(text.trim_end()),
+            (None, false) => output::print(&text)?,
         }
         Ok(())
+    }
+
+    /// The summary as an event for programs, whose figures have their names in the report.
+    fn log_end(&self, report: &Report) {
+        let (totals, run) = (&report.totals, &report.run);
+        tracing::info!(
+            packets_in = totals.packets_in,
+            packets_out = totals.packets_out,
+            bytes_in = totals.bytes_in,
+            bytes_out = totals.bytes_out,
+            fast_packets = report.fast.packets,
+            slow_packets = report.slow.packets,
+            dropped = report.dropped(),
+            lost = report.lost(),
+            duration_wall_ns = run.duration_wall_ns,
+            report = self
+                .report_folder()
+                .map(|folder| folder.join(JSON_FILE).display().to_string()),
+            "the run is over"
+        );
     }
 
     fn writes_standard_output(&self) -> bool {

@@ -75,13 +75,25 @@ impl Running {
     }
 
     /// Ends it with Ctrl-C, and returns what it said on standard error.
-    fn stop(mut self) -> (Folder, String) {
+    fn stop(self) -> (Folder, String) {
+        let (folder, [_, said]) = self.stop_saying();
+        (folder, said)
+    }
+
+    /// The same, with what it said on standard output in front.
+    fn stop_saying(mut self) -> (Folder, [String; 2]) {
         interrupt(&self.child);
-        let mut said = String::new();
-        let stderr = self.child.stderr.take();
-        let read = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
-        assert!(read.is_some_and(|read| read.is_ok()));
-        assert!(self.child.wait().expect("it ends").success(), "{said}");
+        let streams: [Option<Box<dyn Read>>; 2] = [
+            self.child.stdout.take().map(|one| Box::new(one) as _),
+            self.child.stderr.take().map(|one| Box::new(one) as _),
+        ];
+        let said = streams.map(|stream| {
+            let mut said = String::new();
+            let mut stream = stream.expect("a pipe");
+            stream.read_to_string(&mut said).expect("it can be read");
+            said
+        });
+        assert!(self.child.wait().expect("it ends").success(), "{said:?}");
         (std::mem::replace(&mut self.folder, Folder::new()), said)
     }
 }
@@ -223,7 +235,8 @@ fn the_log_is_json_where_that_is_wanted() {
     running.asked_until("/healthz", |status, _| status == "200");
     signal(&running.child, "HUP");
     std::thread::sleep(Duration::from_millis(300));
-    let (_, said) = running.stop();
+    let (folder, [out, said]) = running.stop_saying();
+    assert_eq!(out, "", "all is in the log");
     let events: Vec<Value> = said
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
@@ -242,6 +255,59 @@ fn the_log_is_json_where_that_is_wanted() {
             .iter()
             .all(|event| event["level"].is_string() && event["timestamp"].is_string())
     );
+    let summary = events.last().expect("there are some");
+    let totals = folder.report("r").totals;
+    assert_eq!(summary["message"], "the run is over");
+    assert_eq!(summary["packets_in"], totals.packets_in);
+    assert_eq!(summary["packets_out"], totals.packets_out);
+    assert!(totals.packets_in > 0);
+}
+
+/// Standard error is a pipe that is full, and nobody reads it: packets pass, and the service ends when it is asked to.
+#[test]
+fn nobody_waits_for_whoever_reads_the_log() {
+    for flags in [
+        &["--log-format", "json"][..],
+        &["--log-format", "text"],
+        &[],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let mut filler = writer.try_clone().expect("a copy");
+        let mut running = Running::start(flags, |command| {
+            command.stderr(writer).stdout(Stdio::null());
+        });
+        let received = "twinpath_received_packets_total";
+        running.asked_until("/healthz", |status, _| status == "200");
+        // Goes on until nobody can read it any more.
+        let filling = std::thread::spawn(move || filler.write_all(&[b'\n'; 1 << 20]));
+        let waiting = || rustix::io::ioctl_fionread(&reader).expect("a pipe");
+        let least = rustix::pipe::fcntl_getpipe_size(&reader).expect("a pipe") as u64 / 2;
+        let deadline = Instant::now() + LONGEST_WAIT;
+        let mut before = 0;
+        while before < least || waiting() > before {
+            assert!(Instant::now() < deadline, "the pipe has an end");
+            before = waiting();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // Whoever reads the service file again tells of it.
+        signal(&running.child, "HUP");
+        let before = running.asked_until("/metrics", |status, _| status == "200");
+        running.asked_until("/metrics", |_, body| {
+            sample(body, received) > sample(&before, received)
+        });
+        signal(&running.child, "TERM");
+        let ended = loop {
+            match running.child.try_wait().expect("its own child") {
+                Some(status) => break status,
+                None => assert!(Instant::now() < deadline, "{flags:?}: it waits"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert!(ended.success(), "{flags:?}: {ended}");
+        drop(reader);
+        let filled = filling.join().expect("no panic");
+        assert!(filled.is_err(), "nobody has read it");
+    }
 }
 
 #[test]

@@ -64,6 +64,36 @@ fn connections_outlive_a_process_that_is_killed() {
     }
 }
 
+/// What a process has changed at an interface that is killed is put back by the next one, whatever its driver.
+#[test]
+fn an_interface_is_as_it_was_before_a_process_that_was_killed() {
+    if !can_run() || !has_program("ethtool", "ethtool") {
+        return;
+    }
+    let network = cut_network();
+    let takes_tags_off = || {
+        let told = succeed(&network, "middle", "ethtool", &["-k", "inside"]);
+        told.contains("rx-vlan-offload: on")
+    };
+    let state = tempfile::tempdir().expect("a folder");
+    let folder = state.path().to_string_lossy().into_owned();
+    let start = |driver| {
+        let environment = [("STATE_DIRECTORY", folder.clone())];
+        Middle::start_by(&network, &bump(driver), &[], &environment)
+    };
+    assert!(takes_tags_off());
+    for next in super::DRIVERS {
+        let killed = start("af_xdp");
+        assert!(!takes_tags_off());
+        killed.kill();
+        assert!(!takes_tags_off());
+        drop(start(next).stop());
+        assert!(takes_tags_off(), "{next}");
+    }
+    let left = fs::read_dir(state.path()).expect("a folder").count();
+    assert_eq!(left, 0, "nothing is to be put back any more");
+}
+
 /// A flood of datagrams from the client to the server for a time.
 fn flood(network: &Network, time: Duration) -> u64 {
     const RATE: u64 = 30_000;

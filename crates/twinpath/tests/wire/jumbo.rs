@@ -1,9 +1,10 @@
 //! Cables that carry packets of 9000 bytes: long frames cross a service as they are, in both directions,
 //! also where their payloads wait elsewhere meanwhile.
 
+use super::bump;
 use super::middle::{Middle, cut_network};
-use super::programs::{WebServer, can_transfer, succeed, succeeds_soon};
-use twinpath_netns::{Network, has_program};
+use super::programs::{Server, WebServer, can_transfer, succeed, succeeds_soon};
+use twinpath_netns::{Network, has_program, is_possible};
 
 /// The cables' MTU.
 const MTU: u64 = 9000;
@@ -104,4 +105,26 @@ fn payloads_of_long_frames_wait_elsewhere() {
     let long = counts.bytes / counts.packets.max(1);
     assert!(counts.merged > 10_000 && long > 6000, "{counts:?}");
     assert_eq!(counts.lost(), 0, "{counts:?}");
+}
+
+/// Segments longer than any buffer (BIG TCP) are lost, and come again in pieces: that is slow, and told.
+#[test]
+fn longer_segments_than_there_are_buffers_for_are_told() {
+    if !is_possible() || !has_program("iperf3", "iperf3") {
+        return;
+    }
+    let network = cut_network();
+    let told = ["--log-format", "text"];
+    let service = bump::service("af_packet");
+    let middle = Middle::start_with(&network, &service, &told);
+    let _server = Server::start(&network, "server", "iperf3", &["-s"]);
+    let transfer = ["-c", "fd09::2", "-n", "4M"];
+    assert!(succeeds_soon(&network, "client", "iperf3", &transfer));
+    let longer = "link set eth0 gso_max_size 200000 gro_max_size 200000";
+    network.ip("client", longer);
+    assert!(succeeds_soon(&network, "client", "iperf3", &transfer));
+    let said = middle.stopped();
+    let log = String::from_utf8_lossy(&said.stderr);
+    let expected = "frames come by inside that are longer than";
+    assert_eq!(log.matches(expected).count(), 1, "{log}");
 }

@@ -4,6 +4,7 @@ mod applications;
 mod balanced;
 mod banned;
 mod bump;
+mod claimed;
 mod faults;
 mod garbage;
 mod gateway;

@@ -23,7 +23,7 @@ fn service(driver: &str) -> String {
 }
 
 /// What a path answers on the host in the middle.
-fn asked(network: &Network, path: &'static str) -> String {
+pub fn asked(network: &Network, path: &'static str) -> String {
     let ask = move || {
         let mut answer = String::new();
         let stream = TcpStream::connect(("127.0.0.1", PORT));

@@ -3,7 +3,7 @@
 use super::cables::{addresses, outside, unanswered, vips};
 use super::{Found, translations};
 use crate::service::kernel::follows_kernel;
-use crate::service::{Fault, PortDevice, PortDriver, Service};
+use crate::service::{Fault, Instance, PortDevice, PortDriver, Service};
 use std::fmt::{self, Display, Formatter};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
@@ -18,6 +18,8 @@ pub struct HostAddress {
     pub address: Address,
     /// How many leading bits its network has.
     pub prefix_bits: u8,
+    /// Whether the kernel forwards what its interface receives of this version of IP, and is not for itself.
+    pub is_forwarding: bool,
 }
 
 impl HostAddress {
@@ -47,6 +49,7 @@ pub fn host_warnings(service: &Service, host: &[HostAddress]) -> Vec<Fault> {
         true => found.beside_kernel(service, &host),
         false => found.cut_off(service, &host),
     }
+    found.passed_by(service, &host);
     found.placed(service)
 }
 
@@ -69,6 +72,24 @@ impl Found {
             };
             let message = format!(
                 "{name} has {lost} of this host, and nothing in the chain gives packets for it to the host: it is cut off while the service runs{joined}; expected a router with routes = \"kernel\" at the end of the chain, or an interface without addresses"
+            );
+            self.add(["ports", port, "device"], message);
+        }
+    }
+
+    /// Interfaces of which the kernel forwards by itself, whatever the driver, while no service has them.
+    fn passed_by(&mut self, service: &Service, host: &[&HostAddress]) {
+        if service.chain.iter().all(passes_all) {
+            return;
+        }
+        for (port, device) in service.ports.iter().zip(&service.devices) {
+            let settings = forwarding(&device.device, host);
+            if settings.is_empty() || device.driver == PortDriver::Tap {
+                continue;
+            }
+            let (name, settings) = (&device.device, settings.join(" and "));
+            let message = format!(
+                "the kernel forwards packets of {name} past this service whenever it does not run, as before it starts and after it was killed; expected {settings} = 0 (sysctl), or a rule of nftables that drops what the kernel would forward"
             );
             self.add(["ports", port, "device"], message);
         }
@@ -101,6 +122,28 @@ impl Found {
             }
         }
     }
+}
+
+/// Whether a function changes nothing of which packets pass, and of what is in them: the kernel in its place does
+/// no harm.
+fn passes_all(function: &Instance) -> bool {
+    const PASSING: [&str; 4] = ["monitor", "reassembler", "router", "telemetry"];
+    PASSING.contains(&function.config.descriptor().name)
+}
+
+/// The settings by which the kernel forwards what an interface receives, for versions of IP of which it has an
+/// address there.
+fn forwarding(device: &str, host: &[&HostAddress]) -> Vec<String> {
+    let is_version = |one: &HostAddress, is_v4| one.address.is_v4() == is_v4;
+    let versions = [(true, "ipv4"), (false, "ipv6")];
+    let forwards = |is_v4| {
+        let mut there = host.iter().filter(|one| one.device == device);
+        there.any(|one| one.is_forwarding && is_version(one, is_v4))
+    };
+    let versions = versions.into_iter().filter(|(is_v4, _)| forwards(*is_v4));
+    versions
+        .map(|(_, version)| format!("net.{version}.conf.{device}.forwarding"))
+        .collect()
 }
 
 /// The addresses of an interface that neither the file gives its port nor the host gets packets for.
@@ -157,6 +200,7 @@ mod tests {
             device: device.into(),
             address: text.parse().expect(text),
             prefix_bits,
+            is_forwarding: false,
         };
         vec![
             address("lo", "127.0.0.1", 8),
@@ -169,9 +213,13 @@ mod tests {
 
     /// Lines and messages.
     fn told(text: &str) -> Vec<(usize, String)> {
+        told_on(&host(), text)
+    }
+
+    fn told_on(host: &[HostAddress], text: &str) -> Vec<(usize, String)> {
         let service = Service::parse(text, Path::new("test.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));
-        let all = host_warnings(&service, &host()).into_iter();
+        let all = host_warnings(&service, host).into_iter();
         all.map(|warning| (warning.place.line, warning.message))
             .collect()
     }
@@ -206,6 +254,38 @@ mod tests {
         for text in [elsewhere, copied, kernels, ports] {
             assert_eq!(told(&text), [], "{text}");
         }
+    }
+
+    /// Found by a reader: nobody said that the kernel forwards what a firewall is there to drop, once that is killed.
+    #[test]
+    fn a_kernel_that_forwards_while_the_service_is_away_is_told() {
+        let forwarding: Vec<_> = host()
+            .into_iter()
+            .map(|one| HostAddress {
+                is_forwarding: one.device == "e0",
+                ..one
+            })
+            .collect();
+        let guarded = BUMP.replace("monitor", "firewall\", \"router")
+            + "[firewall]\ndefault = \"deny\"\n[router]\nroutes = \"kernel\"\n";
+        for driver in ["auto", "af_packet", "af_xdp"] {
+            let text = guarded.replace("auto", driver);
+            let told = told_on(&forwarding, &text);
+            assert_eq!(told.len(), 1, "{driver}: {told:#?}");
+            let expected =
+                "the kernel forwards packets of e0 past this service whenever it does not run";
+            assert!(told[0].1.starts_with(expected), "{told:#?}");
+            assert!(
+                told[0]
+                    .1
+                    .contains("expected net.ipv4.conf.e0.forwarding = 0 (sysctl)")
+            );
+            assert_eq!(told[0].0, 6);
+        }
+        assert_eq!(told(&guarded), []);
+        let passing =
+            BUMP.replace("monitor", "monitor\", \"router") + "[router]\nroutes = \"kernel\"\n";
+        assert_eq!(told_on(&forwarding, &passing), []);
     }
 
     const GATEWAY: &str = r#"[service]

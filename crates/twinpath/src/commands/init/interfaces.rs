@@ -22,11 +22,13 @@ pub struct Interface {
 
 /// All but the loopback, by name.
 pub fn interfaces() -> Vec<Interface> {
-    let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let routes = ["/proc/net/route", "/proc/net/ipv6_route"];
+    let routes = routes.map(|path| fs::read_to_string(path).unwrap_or_default());
     interfaces_in(Path::new("/sys/class/net"), &routes, &host_addresses())
 }
 
-fn interfaces_in(folder: &Path, routes: &str, host: &[HostAddress]) -> Vec<Interface> {
+/// With the kernel's routes of IPv4 and of IPv6.
+fn interfaces_in(folder: &Path, routes: &[String; 2], host: &[HostAddress]) -> Vec<Interface> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
@@ -52,13 +54,23 @@ fn interfaces_in(folder: &Path, routes: &str, host: &[HostAddress]) -> Vec<Inter
         .collect()
 }
 
-/// The interface in the first line with destination 0.
-fn default_route(routes: &str) -> Option<&str> {
-    let mut rows = routes.lines().skip(1).map(str::split_whitespace);
-    rows.find_map(|mut row| {
+/// The interface in the first line with destination 0, of IPv4 if there is one.
+fn default_route([v4, v6]: &[String; 2]) -> Option<&str> {
+    let mut rows = v4.lines().skip(1).map(str::split_whitespace);
+    let by_v4 = rows.find_map(|mut row| {
         let name = row.next()?;
         (row.next()? == "00000000").then_some(name)
-    })
+    });
+    by_v4.or_else(|| v6.lines().find_map(default_route_v6))
+}
+
+/// The interface of a line of IPv6 routes, if its destination is 0. Where there is no such route the kernel
+/// has one to nowhere, by the loopback.
+fn default_route_v6(line: &str) -> Option<&str> {
+    let mut row = line.split_whitespace();
+    let destination = row.next()?;
+    let is_all = destination.bytes().all(|digit| digit == b'0') && row.next()? == "00";
+    row.last().filter(|name| is_all && *name != "lo")
 }
 
 fn addresses_of(name: &str, host: &[HostAddress]) -> Vec<HostAddress> {
@@ -88,10 +100,42 @@ fn about(place: &Path, addresses: &[HostAddress]) -> String {
     parts.join(", ")
 }
 
+/// Why nobody knows which interfaces are inside and outside.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Unclear {
+    /// There are not two.
+    TooFew,
+    /// Nothing tells which is outside.
+    NoDefaultRoute,
+    /// Several may be inside.
+    Several,
+}
+
+impl Unclear {
+    /// In words.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::TooFew => "this host has no two interfaces beside the loopback",
+            Self::NoDefaultRoute => {
+                "this host has no default route, which would tell which interface is outside"
+            }
+            Self::Several => "several interfaces of this host may be the one inside",
+        }
+    }
+}
+
 /// Which of them is probably inside, and which outside: where the default route leads, and another
 /// card, or whatever other there is alone.
-pub fn likely(all: &[Interface]) -> Option<(&Interface, &Interface)> {
-    let outside = all.iter().find(|one| one.has_default_route)?;
+///
+/// # Errors
+/// It is not clear. Without a default route none is taken: a firewall the wrong way round would keep out
+/// who is inside, and let all others in.
+pub fn likely(all: &[Interface]) -> Result<(&Interface, &Interface), Unclear> {
+    if all.len() < 2 {
+        return Err(Unclear::TooFew);
+    }
+    let outside = all.iter().find(|one| one.has_default_route);
+    let outside = outside.ok_or(Unclear::NoDefaultRoute)?;
     let others = || all.iter().filter(|one| one.name != outside.name);
     let inside = others()
         .find(|one| one.is_card)
@@ -99,7 +143,7 @@ pub fn likely(all: &[Interface]) -> Option<(&Interface, &Interface)> {
             1 => others().next(),
             _ => None,
         });
-    Some((inside?, outside))
+    Ok((inside.ok_or(Unclear::Several)?, outside))
 }
 
 #[cfg(test)]
@@ -130,16 +174,20 @@ mod tests {
         folder
     }
 
-    fn chosen(names: &[(&str, bool)]) -> Option<(String, String)> {
+    fn routes() -> [String; 2] {
+        [ROUTES.to_owned(), String::new()]
+    }
+
+    fn chosen(names: &[(&str, bool)]) -> Result<(String, String), Unclear> {
         let host = host(names);
-        let all = interfaces_in(host.path(), ROUTES, &[]);
+        let all = interfaces_in(host.path(), &routes(), &[]);
         assert!(all.iter().all(|one| one.about == "up, MTU 1500, 02::1"));
         likely(&all).map(|(inside, outside)| (inside.name.clone(), outside.name.clone()))
     }
 
     #[test]
     fn outside_is_where_the_default_route_leads() {
-        let both = |inside: &str| Some((inside.to_owned(), "eth0".to_owned()));
+        let both = |inside: &str| Ok((inside.to_owned(), "eth0".to_owned()));
         assert_eq!(
             chosen(&[("eth0", true), ("eth1", true), ("lo", false)]),
             both("eth1")
@@ -151,10 +199,38 @@ mod tests {
         );
         assert_eq!(
             chosen(&[("br0", false), ("br1", false), ("eth0", true)]),
-            None
+            Err(Unclear::Several)
         );
-        assert_eq!(chosen(&[("eth1", true)]), None);
-        assert_eq!(chosen(&[]), None);
+        assert_eq!(
+            chosen(&[("eth1", true), ("eth2", true)]),
+            Err(Unclear::NoDefaultRoute)
+        );
+        assert_eq!(chosen(&[("eth1", true)]), Err(Unclear::TooFew));
+        assert_eq!(chosen(&[]), Err(Unclear::TooFew));
+    }
+
+    /// Found by a reader: a host whose way to everywhere is of IPv6 alone had none.
+    #[test]
+    fn a_default_route_of_ipv6_counts() {
+        let line = |destination: &str, bits: &str, name: &str| {
+            let none = "0".repeat(32);
+            format!(
+                "{destination} {bits} {none} 00 {none} 00000400 00000001 00000000 00000003     {name}\n"
+            )
+        };
+        let (all, network) = ("0".repeat(32), "20010db8".to_owned() + &"0".repeat(24));
+        let v6 = [
+            line(&network, "40", "eth2"),
+            line(&all, "00", "lo"),
+            line(&all, "00", "eth1"),
+        ];
+        let v4 = "Iface\tDestination\tGateway\neth2\t0001A8C0\t0\n".to_owned();
+        assert_eq!(default_route(&[v4.clone(), v6.concat()]), Some("eth1"));
+        assert_eq!(default_route(&[v4, v6[..2].concat()]), None);
+        assert_eq!(
+            default_route(&[ROUTES.to_owned(), v6.concat()]),
+            Some("eth0")
+        );
     }
 
     #[test]
@@ -164,13 +240,14 @@ mod tests {
             device: device.into(),
             address: text.parse().expect(text),
             prefix_bits: 24,
+            is_forwarding: false,
         };
         let known = [
             address("eth1", "10.0.0.1"),
             address("eth0", "192.0.2.2"),
             address("eth0", "fe80::2"),
         ];
-        let all = interfaces_in(host.path(), ROUTES, &known);
+        let all = interfaces_in(host.path(), &routes(), &known);
         assert_eq!(all[0].addresses, known[1..2]);
         assert_eq!(all[0].about, "up, MTU 1500, 02::1, 192.0.2.2/24");
     }

@@ -89,7 +89,7 @@ impl<E: Endpoint + Figures> Served<E> {
     fn look(&mut self) {
         match self.port.poll_state() {
             // Frames that come meanwhile are lost, as on any link.
-            Some(State::Down) => self.warn(&format!(
+            Some(State::Down | State::Taken) => self.warn(&format!(
                 "{} is down, or gone: no switch can reach what is kept",
                 self.port.device()
             )),
