@@ -5,8 +5,8 @@
 //! interface does: who may do neither cannot keep a service from it. Groups are of one network namespace,
 //! as interfaces are, and end with their process, however it ends. Nothing arrives at these sockets.
 
+use crate::filter::let_nothing_in;
 use crate::interface::Interface;
-use crate::packet::let_nothing_in;
 use crate::sys;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -26,6 +26,7 @@ mod changed_setting;
 mod claim;
 mod counters;
 pub mod descriptor_store;
+mod filter;
 pub mod interface;
 mod messages;
 pub mod offload;

@@ -12,6 +12,7 @@ mod receive_buffers;
 
 use crate::counters::PortCounters;
 use crate::descriptor_store::DescriptorStore;
+use crate::filter::let_nothing_in;
 use crate::interface::Interface;
 use crate::messages::{BURST, Messages, Received};
 use crate::offload::{Oversized, Segments, VNET_BYTES, VnetHeader, check_length, put_tag};
@@ -19,7 +20,6 @@ use crate::part::Part;
 use crate::program::{HostPrefix, Ingress};
 use crate::stripping::Stripping;
 use crate::sys;
-pub(crate) use fan_out::let_nothing_in;
 use receive_buffers::ReceiveBuffers;
 use std::collections::BTreeSet;
 use std::io;

@@ -5,6 +5,7 @@
 //! packets stay in order. Tags have been stripped when it is asked; what is no IP packet is the first
 //! socket's.
 
+use crate::filter::{RETURN, let_nothing_in, program, step};
 use crate::interface::Interface;
 use crate::part::Part;
 use crate::sys;
@@ -25,20 +26,10 @@ const MULTIPLY: u16 = 0x24;
 const SHIFT_RIGHT: u16 = 0x74;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN_A: u16 = 0x16;
-const RETURN: u16 = 0x06;
 
 /// Where the kernel keeps a packet's protocol, and where its network header begins.
 const PROTOCOL: u32 = (-0x1000_i32) as u32;
 const NETWORK: u32 = (-0x10_0000_i32) as u32;
-
-const fn step(code: u16, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    }
-}
 
 /// Makes a socket one of the group's; `bind` has it receive, and nothing that arrives before it is in
 /// the group is received twice.
@@ -74,20 +65,6 @@ pub fn join(
     sys::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, none)
 }
 
-/// Whatever arrives from now on passes the socket by.
-///
-/// # Errors
-/// What the system says.
-pub fn let_nothing_in(socket: &OwnedFd) -> io::Result<()> {
-    let nothing = [step(RETURN, 0)];
-    sys::set_option(
-        socket,
-        libc::SOL_SOCKET,
-        libc::SO_ATTACH_FILTER,
-        program(&nothing),
-    )
-}
-
 /// The group that a socket is in, if it is in one.
 pub fn group_of(socket: &OwnedFd) -> Option<u16> {
     let fan_out = libc::PACKET_FANOUT;
@@ -101,14 +78,6 @@ pub fn group_of(socket: &OwnedFd) -> Option<u16> {
 fn enter(socket: &OwnedFd, group: u16, kind: u16) -> io::Result<()> {
     let value = u32::from(group) | u32::from(kind) << 16;
     sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, value)
-}
-
-/// For the time of one call: the kernel copies it.
-fn program(steps: &[libc::sock_filter]) -> libc::sock_fprog {
-    libc::sock_fprog {
-        len: steps.len() as u16,
-        filter: steps.as_ptr().cast_mut(),
-    }
 }
 
 /// Mixes the addresses of both hosts, whichever is which.

@@ -95,14 +95,18 @@ impl Queue {
         }
     }
 
-    /// A line was written. How many were lost since the start, if that is to be told.
+    /// A line was written. How many were lost since the start, if that is to be told: once there is room again, so
+    /// that what is told is not itself in the way.
     fn is_written(&self) -> Option<u64> {
         let mut waiting = self.waiting();
         waiting.is_writing = false;
         self.changed.notify_all();
-        let is_news = waiting.lost > waiting.told;
+        let has_room = waiting.bytes < MOST_BYTES / 2;
+        if !has_room || waiting.lost == waiting.told {
+            return None;
+        }
         waiting.told = waiting.lost;
-        is_news.then_some(waiting.lost)
+        Some(waiting.lost)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -161,7 +165,6 @@ mod tests {
         (0..=ROOM).for_each(|_| let_go.send(()).expect("it reads"));
         queue.drain(LONG);
         assert_eq!(read.try_iter().count(), 1 + ROOM);
-        // Told by the thread behind the first line that was read.
         assert_eq!(LOST.load(Ordering::Relaxed), MORE as u64);
     }
 }
