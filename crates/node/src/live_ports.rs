@@ -30,6 +30,7 @@ use twinpath_control::report::{
     KernelFigures, NeighborFigures, PortFigures, PortLosses, Report, ShardFigures,
 };
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
@@ -93,6 +94,8 @@ pub struct LivePorts {
     handoff: Option<Handoff>,
     /// What others have handed over goes in first, in turn with what ports have.
     others_first: bool,
+    /// Packets that go on here, having come from other shards.
+    across: Vec<Frame>,
     /// Since when nothing is taken from ports any more, for the run is to end.
     closed: Option<WallClock>,
     /// That interfaces are this process's, by port; the first shard has them.
@@ -179,6 +182,7 @@ impl LivePorts {
             closed: None,
             claims: Vec::new(),
         })
+            across: Vec::new(),
     }
 
     /// What comes by queues of other shards comes from there.
@@ -346,6 +350,8 @@ impl LivePorts {
         let has_some = !frames.is_empty();
         for frame in frames.drain(..) {
             match self.ports.get_mut(usize::from(frame.port())) {
+        let is_across = |frame: &mut Frame| shard_of(frame.metadata().egress).is_some();
+        self.across.extend(burst.extract_if(first.., is_across));
                 Some(port) => port.transmit(frame, pools),
                 None => pools.give(frame),
             }
@@ -380,7 +386,7 @@ impl LivePorts {
         }
         self.let_others_leave(pools);
         if let Some(handoff) = &mut self.handoff {
-            handoff.leave_behind(pools);
+            handoff.leave_behind(&mut self.across, pools);
         }
     }
 
@@ -672,6 +678,22 @@ impl PacketIo for LivePorts {
         for (port, frame) in frames.drain(..) {
             match usize::from(port) < self.ports.len() {
                 true => self.transmit(port, frame, pools),
+    fn goes_across(&mut self, shard: u16, frame: Frame, machine: &mut Machine) {
+        match &mut self.handoff {
+            Some(handoff) => handoff.goes_across(shard, frame, machine.pools()),
+            None => machine.pools().give(frame),
+        }
+    }
+
+    fn come_across(&mut self, machine: &mut Machine, frames: &mut Vec<Frame>) {
+        if !self.across.is_empty() && machine.room() > 0 {
+            let now = self.now;
+            let across = self.across.iter_mut();
+            across.for_each(|frame| frame.set_timestamp(now));
+            frames.append(&mut self.across);
+        }
+    }
+
                 false => pools.give(frame),
             }
         }

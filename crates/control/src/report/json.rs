@@ -243,6 +243,7 @@
 //! | `shards[].left_elsewhere` | frames | that left by a queue of another shard |
 //! | `shards[].ring_full` | frames | for another shard that was behind: they were dropped |
 //! | `shards[].no_buffer` | frames | of another shard's queues for which there was no buffer |
+//! | `shards[].crossed` | packets | between hosts inside of two shards, by an external address, that went on in another, the receiver's |
 //! | `shards[].left_behind` | frames | that another shard had handed over when the run ended |
 //! | `shards[].server_frames_handed_over` | frames | of memory servers, for another shard, which went to it |
 //! | `shards[].server_frames_lost` | frames | of memory servers, that another shard did not take in time; payloads are asked for again |

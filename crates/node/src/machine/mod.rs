@@ -366,6 +366,17 @@ impl Machine {
         self.put_out(out);
     }
 
+    /// Takes packets that have come from other shards, each with its time; they are drained. There are never
+    /// more than there is [room](Self::room) for.
+    pub fn receive_across(&mut self, frames: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        if self.path.keeps_payloads() {
+            self.let_payloads_pass(clock, out);
+        }
+        self.path
+            .receive_across(frames, clock, &mut self.pools, &mut self.out);
+        self.put_out(out);
+    }
+
     /// It is that late: timers go on, and what is to be done besides packets.
     #[inline]
     pub fn advance(&mut self, clock: Clock, out: &mut Output) {

@@ -17,7 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use twinpath_control::report::ShardFigures;
-use twinpath_core::{Frame, Pools};
+use twinpath_core::adjacency::shard_of;
+use twinpath_core::{Frame, Metadata, Pools};
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
 use twinpath_remote::requester::Receiver;
 
@@ -214,6 +215,23 @@ impl Handoff {
         }
     }
 
+    /// A packet goes on in another shard, which its egress names.
+    pub fn goes_across(&mut self, shard: u16, frame: Frame, pools: &mut Pools) {
+        let Some(Some(other)) = self.others.get_mut(usize::from(shard)) else {
+            return pools.give(frame);
+        };
+        match other.arrived.send(frame) {
+            Ok(()) => {
+                other.is_to_wake = true;
+                self.figures.crossed += 1;
+            }
+            Err(frame) => {
+                self.figures.ring_full += 1;
+                pools.give(frame);
+            }
+        }
+    }
+
     /// A frame leaves by a queue of another shard.
     pub fn leaves_by(&mut self, shard: u16, frame: Frame, pools: &mut Pools) {
         let Some(Some(other)) = self.others.get_mut(usize::from(shard)) else {
@@ -298,8 +316,10 @@ impl Handoff {
         self.under_way.load(Ordering::Acquire) == 0
     }
 
-    /// What others have handed over is lost, when all are over.
-    pub fn leave_behind(&mut self, pools: &mut Pools) {
+    /// What others have handed over is lost, when all are over, and so is what has crossed and not entered.
+    pub fn leave_behind(&mut self, across: &mut Vec<Frame>, pools: &mut Pools) {
+        self.figures.left_behind += across.len() as u64;
+        across.drain(..).for_each(|frame| pools.give(frame));
         for other in self.others.iter_mut().flatten() {
             let count = other.arrived_there.receive(&mut self.frames, usize::MAX);
             self.figures.left_behind += count as u64;
@@ -349,11 +369,20 @@ impl Handoff {
     }
 }
 
-/// A copy in other memory; what there is of metadata is what a port says.
+/// A copy in other memory; what there is of metadata is what a port says, and of a packet that goes on in
+/// another shard that.
 fn copied(frame: &Frame, pools: &mut Pools) -> Option<Frame> {
     let mut copy = pools.take_filled(frame.bytes())?;
     copy.set_port(frame.port());
     copy.set_segment_bytes(frame.segment_bytes());
+    let metadata = frame.metadata();
+    if shard_of(metadata.egress).is_some() {
+        copy.set_metadata(Metadata {
+            egress: metadata.egress,
+            was_on_slow_path: metadata.was_on_slow_path,
+            ..Metadata::default()
+        });
+    }
     Some(copy)
 }
 

@@ -8,12 +8,14 @@
 //! their queues, and there is a [`Handoff`] for packets that come by another's. A run with all its shards
 //! is in [`run`](crate::run).
 
+mod across;
 mod handoff;
 mod merged;
 mod partition;
 mod share;
 
+pub use across::Across;
 pub use handoff::Handoff;
 pub use merged::{Merged, MergedEnd};
-pub use partition::{CurrentPartition, Partition};
+pub use partition::{Crossing, CurrentPartition, Partition};
 pub use share::share;

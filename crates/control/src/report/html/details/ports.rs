@@ -75,6 +75,11 @@ fn shard_card(number: usize, shard: &ShardFigures) -> String {
             shard.left_elsewhere,
             "by queues of other shards",
         ),
+        row(
+            "crossed",
+            shard.crossed,
+            "between hosts inside of two shards",
+        ),
         bad("ring full", shard.ring_full, "another shard was behind"),
         bad("no buffer", shard.no_buffer, "for what others handed over"),
         bad(
