@@ -79,6 +79,8 @@ pub struct LivePorts {
     /// The port that is asked first, in turn.
     next: usize,
     next_look: WallClock,
+    /// Whether interfaces have been looked at.
+    has_looked: bool,
     /// Packets that did not leave, or not all of whose fragments did: there were no buffers, or nobody
     /// knows for whom they are.
     unsent: u64,
@@ -92,10 +94,10 @@ pub struct LivePorts {
     host_packets: u64,
     /// The other shards, if there are some.
     handoff: Option<Handoff>,
-    /// What others have handed over goes in first, in turn with what ports have.
-    others_first: bool,
     /// Packets that go on here, having come from other shards.
     across: Vec<Frame>,
+    /// What others have handed over goes in first, in turn with what ports have.
+    others_first: bool,
     /// Since when nothing is taken from ports any more, for the run is to end.
     closed: Option<WallClock>,
     /// That interfaces are this process's, by port; the first shard has them.
@@ -155,7 +157,8 @@ impl LivePorts {
         let ports = Port::open_together(parts)?;
         let named = devices.iter().zip(&ports);
         let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
-        let neighbors = Neighbors::new(addresses.collect(), Limits::default());
+        let mut neighbors = Neighbors::new(addresses.collect(), Limits::default());
+        learn_of_kernel(&mut neighbors, &ports);
         Ok(Self {
             own_ports,
             adjacencies: egress::Neighbors::new(service),
@@ -172,17 +175,18 @@ impl LivePorts {
             ports,
             next: 0,
             next_look: WallClock::now(),
+            has_looked: false,
             unsent: 0,
             names: names(service),
             kernel: None,
             host: None,
             host_packets: 0,
             handoff: None,
+            across: Vec::new(),
             others_first: false,
             closed: None,
             claims: Vec::new(),
         })
-            across: Vec::new(),
     }
 
     /// What comes by queues of other shards comes from there.
@@ -231,6 +235,13 @@ impl LivePorts {
                     }
                     self.host = Some(addresses);
                 }
+                KernelNews::Neighbors(known) => {
+                    for one in &*known {
+                        if let Some(mac) = one.mac {
+                            self.neighbors.learn(one.port, one.address, mac);
+                        }
+                    }
+                }
                 KernelNews::Neighbor(change) => {
                     let (port, address, mac) = (change.port, change.address, change.mac);
                     let (now, out) = (self.now, &mut self.leaving);
@@ -275,9 +286,9 @@ impl LivePorts {
         has_addresses.then(|| neighbor_figures(&self.neighbors))
     }
 
-    /// Looks now and then what became of the interfaces. One that is up, or up again, tells its
-    /// cable whom it answers for.
-    fn look(&mut self, pools: &mut Pools) {
+    /// Looks now and then what became of the interfaces. One that is up, for the first time or again,
+    /// tells its cable whom it answers for.
+    fn look(&mut self) {
         let now = WallClock::now();
         if now < self.next_look {
             return;
@@ -290,11 +301,13 @@ impl LivePorts {
             }
             let mac = MacAddress(port.interface().mac);
             let has_changed = self.stations.get(usize::from(number)) != Some(&mac);
-            if is_up || has_changed {
+            let begins = !self.has_looked && port.state() == State::Up;
+            if is_up || has_changed || begins {
                 self.neighbors.set_mac(number, mac);
-                self.neighbors.announce(number, pools, &mut self.leaving);
+                self.neighbors.announce(number, self.now);
             }
         }
+        self.has_looked = true;
         self.stations = stations(&self.ports);
         self.links = links(&self.ports);
         for (claim, port) in self.claims.iter_mut().zip(&self.ports) {
@@ -337,6 +350,8 @@ impl LivePorts {
         };
         let first = burst.len();
         handoff.take_arrived(room.saturating_sub(first), pools, burst);
+        let is_across = |frame: &mut Frame| shard_of(frame.metadata().egress).is_some();
+        self.across.extend(burst.extract_if(first.., is_across));
         self.take_neighbors(first, burst, pools, |_, _, _| ());
         self.let_others_leave(pools);
     }
@@ -350,8 +365,6 @@ impl LivePorts {
         let has_some = !frames.is_empty();
         for frame in frames.drain(..) {
             match self.ports.get_mut(usize::from(frame.port())) {
-        let is_across = |frame: &mut Frame| shard_of(frame.metadata().egress).is_some();
-        self.across.extend(burst.extract_if(first.., is_across));
                 Some(port) => port.transmit(frame, pools),
                 None => pools.give(frame),
             }
@@ -618,7 +631,7 @@ impl PacketIo for LivePorts {
         burst: &mut Vec<Frame>,
     ) -> Result<Filled, CaptureError> {
         self.now = now;
-        self.look(machine.pools());
+        self.look();
         // Whatever the chain has become.
         machine.set_stations(&self.stations[..self.own_ports]);
         machine.set_server_links(&self.stations, &self.links);
@@ -665,19 +678,6 @@ impl PacketIo for LivePorts {
         Ok(())
     }
 
-    fn advance(&mut self, watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
-        self.ports.iter_mut().for_each(|port| port.flush(pools));
-        self.wake_others();
-        if watermark == Instant::NEVER {
-            self.end_together(pools);
-        }
-        Ok(())
-    }
-
-    fn tell_servers(&mut self, frames: &mut Vec<(u16, Frame)>, pools: &mut Pools) {
-        for (port, frame) in frames.drain(..) {
-            match usize::from(port) < self.ports.len() {
-                true => self.transmit(port, frame, pools),
     fn goes_across(&mut self, shard: u16, frame: Frame, machine: &mut Machine) {
         match &mut self.handoff {
             Some(handoff) => handoff.goes_across(shard, frame, machine.pools()),
@@ -694,6 +694,19 @@ impl PacketIo for LivePorts {
         }
     }
 
+    fn advance(&mut self, watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
+        self.ports.iter_mut().for_each(|port| port.flush(pools));
+        self.wake_others();
+        if watermark == Instant::NEVER {
+            self.end_together(pools);
+        }
+        Ok(())
+    }
+
+    fn tell_servers(&mut self, frames: &mut Vec<(u16, Frame)>, pools: &mut Pools) {
+        for (port, frame) in frames.drain(..) {
+            match usize::from(port) < self.ports.len() {
+                true => self.transmit(port, frame, pools),
                 false => pools.give(frame),
             }
         }
@@ -800,6 +813,20 @@ fn addresses(device: &PortDevice, port: &Port, is_kernels: bool) -> PortAddresse
     }
 }
 
+/// What the kernel has known until now of neighbours that the node asks for itself is a first answer. What
+/// it does not tell is asked for.
+fn learn_of_kernel(neighbors: &mut Neighbors, ports: &[Port]) {
+    let known = twinpath_kernel::neighbors_now().unwrap_or_default();
+    for neighbor in known {
+        let is_there = |port: &Port| port.interface().index == neighbor.interface;
+        if let (Some(port), Some(mac)) = (ports.iter().position(is_there), neighbor.mac)
+            && neighbors.ports()[port].resolver == Resolver::Own
+        {
+            neighbors.learn(port as u16, neighbor.address, mac);
+        }
+    }
+}
+
 fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
     let counters = neighbors.counters();
     NeighborFigures {
@@ -813,6 +840,8 @@ fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
         no_address_drops: counters.no_address_drops,
         conflicts: counters.conflicts,
         evictions: counters.evictions,
+        waited: counters.waited,
+        announcements: counters.announcements,
     }
 }
 

@@ -137,6 +137,12 @@ fn neighbors_card(neighbors: &NeighborFigures) -> String {
             "claims of the node's own addresses",
         ),
         row("evictions", neighbors.evictions, "made room for others"),
+        row("waited", neighbors.waited, "packets, for an answer"),
+        row(
+            "announcements",
+            neighbors.announcements,
+            "of addresses, unasked",
+        ),
     ];
     card("Neighbours", &rows)
 }
