@@ -83,6 +83,8 @@ pub struct Neighbors {
     undelivered: Vec<Frame>,
     /// Somebody else answers for the same addresses.
     only_listens: bool,
+    /// How often neighbours with MAC addresses came, went or got others.
+    version: u64,
     counters: Counters,
 }
 
@@ -103,6 +105,7 @@ impl Neighbors {
             questions: Vec::new(),
             undelivered: Vec::new(),
             only_listens: false,
+            version: 0,
             counters: Counters::default(),
         }
     }
@@ -125,6 +128,11 @@ impl Neighbors {
     /// What the ports are called.
     pub fn ports(&self) -> &[PortAddresses] {
         &self.ports
+    }
+
+    /// A number that changes whenever neighbours whose MAC addresses are known do, or these.
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// A port has this MAC address now.
@@ -171,6 +179,7 @@ impl Neighbors {
         };
         if let Some(entry) = self.entries[number as usize].as_mut() {
             (entry.mac, entry.state, entry.was_used) = (Some(mac), State::Stale, false);
+            self.version += 1;
         }
     }
 
@@ -400,6 +409,7 @@ impl Neighbors {
 
     fn remove(&mut self, number: u32) -> Option<Entry> {
         let entry = self.entries[number as usize].take()?;
+        self.version += u64::from(entry.mac.is_some());
         self.by_address.remove(&(entry.port, entry.address));
         self.timers.remove(&(entry.deadline, number));
         let Entry { port, address, .. } = entry;
@@ -425,6 +435,7 @@ impl Neighbors {
         if let Some(mac) = mac {
             let Entry { port, address, .. } = *entry;
             self.unresolved.remove(port, address, entry.since, number);
+            self.version += u64::from(entry.mac != Some(mac));
             entry.mac = Some(mac);
         }
         let goes_on = matches!(

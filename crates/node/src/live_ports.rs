@@ -16,6 +16,7 @@
 use crate::arrivals::Filled;
 use crate::departure::Departure;
 use crate::egress;
+use crate::kept_neighbors::{KeptNeighbor, KeptNeighbors};
 use crate::kernel::{HostAddresses, KernelNews, Mailbox};
 use crate::machine::Machine;
 use crate::pinning;
@@ -102,6 +103,8 @@ pub struct LivePorts {
     closed: Option<WallClock>,
     /// That interfaces are this process's, by port; the first shard has them.
     claims: Vec<Option<Claim>>,
+    /// Where the next process finds the neighbours, if somebody keeps them.
+    kept_neighbors: Option<KeptNeighbors>,
 }
 
 impl LivePorts {
@@ -120,6 +123,13 @@ impl LivePorts {
         let devices = service.devices.len() + service.memory_links().len();
         let all = |_| Part::all_kept(shards, descriptor_store);
         let parts: Vec<_> = (0..devices).map(all).collect();
+        let (kept, mut known) = match asks_itself(service) {
+            true => KeptNeighbors::all(shards, descriptor_store),
+            false => Default::default(),
+        };
+        if asks_itself(service) {
+            known.extend(known_to_kernel());
+        }
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
             let cpus = pinning::of_shard(service.run.cpus, shard, service.slow_path.workers);
@@ -133,7 +143,39 @@ impl LivePorts {
         if let Some(first) = opened.first_mut() {
             first.claims = claims;
         }
+        for (ports, kept) in opened.iter_mut().zip(kept) {
+            ports.kept_neighbors = Some(kept);
+        }
+        for ports in &mut opened {
+            known.iter().for_each(|one| ports.learn(one));
+        }
         Ok(opened)
+    }
+
+    /// What a former process knew of a neighbour, or the kernel, is a first answer where the node asks for
+    /// neighbours itself.
+    fn learn(&mut self, known: &KeptNeighbor) {
+        let is_there = |port: &Port| port.interface().index == known.interface;
+        if let Some(port) = self.ports.iter().position(is_there)
+            && self.neighbors.ports()[port].resolver == Resolver::Own
+        {
+            self.neighbors.learn(port as u16, known.address, known.mac);
+        }
+    }
+
+    /// The next process is to know the neighbours that this one has asked for.
+    fn keep_neighbors(&mut self) {
+        let (ports, neighbors) = (&self.ports, &self.neighbors);
+        if let Some(kept) = &mut self.kept_neighbors {
+            let known = neighbors.list().filter_map(|one| {
+                Some(KeptNeighbor {
+                    interface: ports[usize::from(one.port)].interface().index,
+                    address: one.address,
+                    mac: one.mac?,
+                })
+            });
+            kept.keep(neighbors.version(), known);
+        }
     }
 
     /// How packets are exchanged with each port, for the log.
@@ -157,8 +199,7 @@ impl LivePorts {
         let ports = Port::open_together(parts)?;
         let named = devices.iter().zip(&ports);
         let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
-        let mut neighbors = Neighbors::new(addresses.collect(), Limits::default());
-        learn_of_kernel(&mut neighbors, &ports);
+        let neighbors = Neighbors::new(addresses.collect(), Limits::default());
         Ok(Self {
             own_ports,
             adjacencies: egress::Neighbors::new(service),
@@ -186,6 +227,7 @@ impl LivePorts {
             others_first: false,
             closed: None,
             claims: Vec::new(),
+            kept_neighbors: None,
         })
     }
 
@@ -308,6 +350,7 @@ impl LivePorts {
             }
         }
         self.has_looked = true;
+        self.keep_neighbors();
         self.stations = stations(&self.ports);
         self.links = links(&self.ports);
         for (claim, port) in self.claims.iter_mut().zip(&self.ports) {
@@ -813,18 +856,22 @@ fn addresses(device: &PortDevice, port: &Port, is_kernels: bool) -> PortAddresse
     }
 }
 
-/// What the kernel has known until now of neighbours that the node asks for itself is a first answer. What
-/// it does not tell is asked for.
-fn learn_of_kernel(neighbors: &mut Neighbors, ports: &[Port]) {
+/// Whether the node asks for neighbours at any port itself.
+fn asks_itself(service: &Service) -> bool {
+    let devices = [service.devices.clone(), service.memory_links()].concat();
+    devices.iter().any(|device| !device.addresses.is_empty())
+}
+
+/// The neighbours whose MAC addresses the kernel knows now. What it does not tell is asked for.
+fn known_to_kernel() -> impl Iterator<Item = KeptNeighbor> {
     let known = twinpath_kernel::neighbors_now().unwrap_or_default();
-    for neighbor in known {
-        let is_there = |port: &Port| port.interface().index == neighbor.interface;
-        if let (Some(port), Some(mac)) = (ports.iter().position(is_there), neighbor.mac)
-            && neighbors.ports()[port].resolver == Resolver::Own
-        {
-            neighbors.learn(port as u16, neighbor.address, mac);
-        }
-    }
+    known.into_iter().filter_map(|one| {
+        Some(KeptNeighbor {
+            interface: one.interface,
+            address: one.address,
+            mac: one.mac?,
+        })
+    })
 }
 
 fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {

@@ -654,6 +654,29 @@ mod tests {
         );
     }
 
+    /// A packet that goes on in another shard comes there as such, whatever it looks like.
+    #[test]
+    fn what_crosses_is_told_from_what_arrived() {
+        let mut ends = ends(2);
+        let mut pools = Pools::new(64, 1);
+        let mut frame = pools.take_filled(&packet(1, 1)).expect("room");
+        frame.set_metadata(Metadata {
+            egress: Some(twinpath_core::adjacency::in_shard(1)),
+            was_on_slow_path: true,
+            ..Metadata::default()
+        });
+        frame.set_port(3);
+        ends[0].goes_across(1, frame, &mut pools);
+        assert_eq!(ends[0].figures().crossed, 1);
+        let mut taken = Vec::new();
+        ends[1].take_arrived(RING, &mut pools, &mut taken);
+        let metadata = taken[0].metadata();
+        assert_eq!((shard_of(metadata.egress), taken[0].port()), (Some(1), 3));
+        assert!(metadata.was_on_slow_path);
+        ends[1].leave_behind(&mut taken, &mut pools);
+        assert_eq!(ends[1].figures().left_behind, 1);
+    }
+
     #[test]
     fn whoever_rests_is_woken() {
         let mut ends = ends(2);

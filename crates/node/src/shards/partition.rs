@@ -495,6 +495,45 @@ mod tests {
         }
     }
 
+    /// Whole packets, fragments, and errors about them.
+    #[test]
+    fn packets_cross_to_who_has_the_external_endpoint() {
+        let gateway = partition(GATEWAY);
+        assert!(gateway.has_crossings());
+        let mut crossed = 0;
+        for port in (2000..10_000).step_by(50) {
+            let (from, shown) = ("10.0.0.7:5000", format!("192.0.2.1:{port}"));
+            let [own, owner] = [from, "203.0.113.7:53"].map(|from| shard(&gateway, from, &shown));
+            let expected = match own == owner {
+                true => Crossing::None,
+                false => Crossing::To(owner),
+            };
+            let sent = builder(from, &shown).payload_len(64);
+            let crossing =
+                |packet: PacketBuilder<'_>| gateway.crossing(&packet.to_vec().expect("short"));
+            assert_eq!(crossing(sent), expected, "{port}");
+            assert_eq!(crossing(sent.fragment(0, true)), expected);
+            assert_eq!(crossing(sent.fragment(32, false)), Crossing::ToSome);
+            let seen = builder(&shown, from).to_vec().expect("short");
+            let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 3 }, &seen);
+            assert_eq!(
+                crossing(error),
+                expected,
+                "an error about what came from there"
+            );
+            crossed += u32::from(own != owner);
+        }
+        assert!(crossed > 100, "{crossed}");
+        for (from, to) in [
+            ("203.0.113.7:53", "192.0.2.1:2000"),
+            ("10.0.0.7:5000", "203.0.113.7:53"),
+            ("10.0.0.7:5000", "10.0.0.8:53"),
+        ] {
+            let packet = builder(from, to).to_vec().expect("short");
+            assert_eq!(gateway.crossing(&packet), Crossing::None, "{from} {to}");
+        }
+    }
+
     #[test]
     fn what_is_no_packet_belongs_to_the_first() {
         let gateway = partition(GATEWAY);

@@ -3,7 +3,9 @@
 
 use super::middle::Middle;
 use super::programs::{WebServer, succeed, succeeds_soon};
+use twinpath_core::wire::Address;
 use twinpath_netns::{Network, has_program, is_possible};
+use twinpath_nf::shard::HostShards;
 
 /// Two homes and the world.
 fn network() -> Network {
@@ -20,14 +22,22 @@ fn network() -> Network {
     network
 }
 
-/// With this seed the hosts inside belong to two shards, if there are two.
-const SEED: u64 = 1;
+/// A seed with which the hosts inside belong to two shards, if there are two.
+fn seed() -> u64 {
+    let [client, neighbor] = [[192, 168, 1, 10], [192, 168, 2, 10]].map(Address::from_v4);
+    let parts = |seed: &u64| {
+        let hosts = HostShards::new(*seed, 2);
+        hosts.of_host(client) != hosts.of_host(neighbor)
+    };
+    (0..).find(parts).expect("half of them do")
+}
 
 fn service(driver: &str, shards: u16) -> String {
+    let seed = seed();
     format!(
         r#"[service]
 name = "hairpin"
-seed = {SEED}
+seed = {seed}
 chain = ["firewall", "napt", "router"]
 inside = ["192.168.0.0/16"]
 inside_ports = ["home", "shop"]
