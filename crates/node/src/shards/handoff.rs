@@ -1,7 +1,8 @@
 //! Packets that came by another shard's queue, handed over.
 //!
 //! Whichever queue a packet comes by, its [partition](CurrentPartition) says to which shard it belongs. Between any two
-//! shards there are three rings of one writer and one reader: one for packets that have arrived, one for
+//! shards there are three rings of one writer and one reader: one for packets that have arrived, or
+//! [go on](Handoff::goes_across) in the other between hosts inside of both, one for
 //! packets that leave by a port of which only the other has a queue, and one for what memory servers
 //! have sent, which tells by itself [for whom](Receiver::of) it is and waits behind no packet. All keep the order of what goes
 //! through them, and neither waits: what finds a ring full is dropped and counted, so that a shard which
