@@ -1,7 +1,8 @@
 //! Whom packets leave for.
 //!
-//! A packet's [egress](crate::Metadata::egress) is the number of a port, [`BACK`], or that of an
-//! adjacency: a neighbour at a port, whose MAC address is written when the packet leaves.
+//! A packet's [egress](crate::Metadata::egress) is the number of a port, [`BACK`], that of an
+//! adjacency: a neighbour at a port, whose MAC address is written when the packet leaves, or that of
+//! [another shard](in_shard), in which the packet goes on.
 
 use crate::wire::Address;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,24 @@ pub const BACK: u16 = 64;
 
 /// The number of the first adjacency.
 pub const FIRST_ADJACENCY: u16 = BACK + 1;
+
+/// The number of the first shard: numbers from here on are shards.
+const FIRST_SHARD: u16 = u16::MAX - 63;
+
+/// The egress of a packet that goes on in the shard with this number, below 64: it leaves the chain at
+/// once, and goes on there.
+pub const fn in_shard(shard: u16) -> u16 {
+    FIRST_SHARD | shard
+}
+
+/// The shard in which a packet with this egress goes on; `None` if it does not.
+#[inline(always)]
+pub const fn shard_of(egress: Option<u16>) -> Option<u16> {
+    match egress {
+        Some(egress @ FIRST_SHARD..) => Some(egress - FIRST_SHARD),
+        _ => None,
+    }
+}
 
 /// A neighbour at a port.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -33,6 +52,9 @@ impl Adjacencies {
         let place = known.iter().position(|other| *other == adjacency);
         let place = place.unwrap_or(known.len());
         let egress = u16::try_from(place).ok()?.checked_add(FIRST_ADJACENCY)?;
+        if egress >= FIRST_SHARD {
+            return None;
+        }
         if place == known.len() {
             known.push(adjacency);
         }
@@ -73,6 +95,22 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_is_no_port_and_no_neighbor() {
+        for shard in [0, 1, 63] {
+            assert_eq!(shard_of(Some(in_shard(shard))), Some(shard));
+        }
+        for egress in [
+            None,
+            Some(0),
+            Some(BACK),
+            Some(FIRST_ADJACENCY),
+            Some(FIRST_SHARD - 1),
+        ] {
+            assert_eq!(shard_of(egress), None);
+        }
+    }
+
+    #[test]
     fn there_is_an_end_to_numbers() {
         let adjacencies = Adjacencies::default();
         let adjacency = |number: u32| Adjacency {
@@ -80,9 +118,9 @@ mod tests {
             gateway: Some(Address::from_v4(number.to_be_bytes())),
         };
         // The last ones alone, for each is looked for among all.
-        let most = u32::from(u16::MAX - FIRST_ADJACENCY);
+        let most = u32::from(FIRST_SHARD - 1 - FIRST_ADJACENCY);
         *adjacencies.0.lock().expect("nobody else has it") = (0..most).map(adjacency).collect();
-        assert_eq!(adjacencies.egress(adjacency(most)), Some(u16::MAX));
+        assert_eq!(adjacencies.egress(adjacency(most)), Some(FIRST_SHARD - 1));
         assert_eq!(adjacencies.egress(adjacency(most + 1)), None);
         assert_eq!(adjacencies.egress(adjacency(0)), Some(FIRST_ADJACENCY));
     }

@@ -165,6 +165,9 @@ reasons! {
     IcmpSession => "icmp_session", Decision;
     /// To an external address of a translation, for no binding or refused by its filtering.
     Unsolicited => "unsolicited", Decision;
+    /// Between hosts inside that belong to two shards, by an external address, through a translation that knows
+    /// each in its own shard alone (nat64).
+    OtherShard => "other_shard", Decision;
     /// Of a protocol without ports, or an ICMP message, that an address translation cannot translate.
     UntranslatableProtocol => "untranslatable_protocol", Decision;
     /// From or to an address that a translation cannot translate (RFC 6296 §3, RFC 6052 §3.1).

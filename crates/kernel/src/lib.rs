@@ -15,6 +15,7 @@
 //! | [`view`] | what is known |
 //! | [`monitor`] | when what is asked |
 //! | [`socket`] | the socket |
+//! | [`neighbors_now`] | the kernel's neighbours, asked for once |
 //! | [`static_neighbors`] | neighbours that the kernel is told of |
 //!
 //! Everything is bounded: routes by a limit, neighbours by [`view::MOST_NEIGHBORS`], next hops of a
@@ -24,6 +25,7 @@
 pub mod event;
 pub mod messages;
 pub mod monitor;
+mod neighbors;
 pub mod requests;
 pub mod socket;
 pub mod static_neighbors;
@@ -33,6 +35,7 @@ pub mod view;
 
 pub use event::{Event, Hop, Kind, Link, Neighbor, NextHopObject, Route};
 pub use monitor::KernelMonitor;
+pub use neighbors::neighbors_now;
 pub use socket::Socket;
 pub use static_neighbors::StaticNeighbors;
 pub use view::{Egress, NeighborChange, SetId, Target, View};

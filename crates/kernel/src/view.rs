@@ -148,6 +148,18 @@ impl View {
         neighbor.map(|(mac, _)| *mac)
     }
 
+    /// All neighbours at ports whose MAC addresses are known.
+    pub fn neighbors(&self) -> impl Iterator<Item = NeighborChange> + '_ {
+        let known = self.neighbors.iter();
+        known.filter_map(|(&(interface, address), &(mac, _))| {
+            Some(NeighborChange {
+                port: self.port_of(interface)?,
+                address,
+                mac: Some(mac),
+            })
+        })
+    }
+
     /// The number of the interface that a port is, if it is there.
     pub fn interface_of(&self, port: u16) -> Option<u32> {
         let name = self.interest.ports.get(usize::from(port))?.as_ref()?;

@@ -1,13 +1,15 @@
 //! The neighbours that are known, and the frames that pass.
 
+mod announcing;
 mod entry;
 mod messages;
 mod unresolved;
 
 use crate::config::{Limits, PortAddresses, Resolver, everybody};
 use crate::state::{Action, Event, QUESTIONS, State};
+use announcing::Announcing;
 use entry::Entry;
-use messages::{ALL_NODES, advertisement};
+use messages::is_host;
 use std::collections::{BTreeMap, BTreeSet};
 use twinpath_core::wire::arp::Arp;
 use twinpath_core::wire::neighbor::{self, Kind, NeighborMessage};
@@ -39,6 +41,10 @@ pub struct Counters {
     pub conflicts: u64,
     /// Neighbours that had to make room for others, known or not yet.
     pub evictions: u64,
+    /// Packets that had to wait for a neighbour's answer, whatever became of them.
+    pub waited: u64,
+    /// Times that one of the addresses that the node answers for was announced.
+    pub announcements: u64,
 }
 
 /// A neighbour, as it is listed.
@@ -68,6 +74,8 @@ pub struct Neighbors {
     by_address: BTreeMap<(u16, Address), u32>,
     timers: BTreeSet<(Instant, u32)>,
     unresolved: Unresolved,
+    /// By port.
+    announcing: BTreeMap<u16, Announcing>,
     hand: usize,
     /// For the kernel, at most as many as there are neighbours.
     questions: Vec<(u16, Address)>,
@@ -75,6 +83,8 @@ pub struct Neighbors {
     undelivered: Vec<Frame>,
     /// Somebody else answers for the same addresses.
     only_listens: bool,
+    /// How often neighbours with MAC addresses came, went or got others.
+    version: u64,
     counters: Counters,
 }
 
@@ -90,10 +100,12 @@ impl Neighbors {
             by_address: BTreeMap::new(),
             timers: BTreeSet::new(),
             unresolved: Unresolved::default(),
+            announcing: BTreeMap::new(),
             hand: 0,
             questions: Vec::new(),
             undelivered: Vec::new(),
             only_listens: false,
+            version: 0,
             counters: Counters::default(),
         }
     }
@@ -116,6 +128,11 @@ impl Neighbors {
     /// What the ports are called.
     pub fn ports(&self) -> &[PortAddresses] {
         &self.ports
+    }
+
+    /// A number that changes whenever neighbours whose MAC addresses are known do, or these.
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// A port has this MAC address now.
@@ -146,28 +163,23 @@ impl Neighbors {
             })
     }
 
-    /// Tells all cables whom the node's own addresses belong to: after a start, or when a port is
-    /// up again.
-    pub fn announce(&mut self, port: u16, pools: &mut Pools, out: &mut Leaving) {
-        let addresses = self.ports.get(usize::from(port));
-        let Some(addresses) = addresses.filter(|_| !self.only_listens) else {
+    /// Somebody else knows a neighbour: it is taken for what it says until packets are for it, and asked
+    /// then whether it is still there, while these go. What is known already stays.
+    pub fn learn(&mut self, port: u16, address: Address, mac: MacAddress) {
+        let known = self.by_address.contains_key(&(port, address));
+        let own = self.ports.get(usize::from(port));
+        let is_possible =
+            |own: &PortAddresses| own.can_ask(address) && !own.answers_for(address) && is_host(mac);
+        if known || self.by_address.len() >= self.limits.neighbors || !own.is_some_and(is_possible)
+        {
+            return;
+        }
+        let Some(number) = self.insert(port, address, Instant::ZERO) else {
             return;
         };
-        let mac = addresses.mac;
-        for own in &addresses.own {
-            let bytes = match own.address.is_v4() {
-                true => Arp {
-                    is_reply: false,
-                    sender_mac: mac,
-                    sender: own.address,
-                    target_mac: MacAddress([0; 6]),
-                    target: own.address,
-                }
-                .to_frame(MacAddress([0xff; 6]))
-                .to_vec(),
-                false => advertisement(mac, own.address, own.address, ALL_NODES, false),
-            };
-            send(port, &bytes, pools, out);
+        if let Some(entry) = self.entries[number as usize].as_mut() {
+            (entry.mac, entry.state, entry.was_used) = (Some(mac), State::Stale, false);
+            self.version += 1;
         }
     }
 
@@ -244,6 +256,7 @@ impl Neighbors {
                     self.counters.backlog_drops += 1;
                     pools.give(oldest);
                 }
+                self.counters.waited += 1;
                 entry.waiting.push_back(frame);
             }
         }
@@ -283,10 +296,11 @@ impl Neighbors {
 
     /// When time should be told next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.timers.first().map(|&(at, _)| at)
+        let timer = self.timers.first().map(|&(at, _)| at);
+        timer.into_iter().chain(self.next_announcement()).min()
     }
 
-    /// It is that late: who did not answer is asked again, or given up.
+    /// It is that late: who did not answer is asked again, or given up, and announcements go on.
     pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Leaving) {
         while let Some(&(at, number)) = self.timers.first()
             && at <= now
@@ -301,6 +315,7 @@ impl Neighbors {
             };
             self.happens(number, event, None, now, pools, out);
         }
+        self.go_on_announcing(now, pools, out);
     }
 
     fn entry_for(
@@ -394,6 +409,7 @@ impl Neighbors {
 
     fn remove(&mut self, number: u32) -> Option<Entry> {
         let entry = self.entries[number as usize].take()?;
+        self.version += u64::from(entry.mac.is_some());
         self.by_address.remove(&(entry.port, entry.address));
         self.timers.remove(&(entry.deadline, number));
         let Entry { port, address, .. } = entry;
@@ -419,6 +435,7 @@ impl Neighbors {
         if let Some(mac) = mac {
             let Entry { port, address, .. } = *entry;
             self.unresolved.remove(port, address, entry.since, number);
+            self.version += u64::from(entry.mac != Some(mac));
             entry.mac = Some(mac);
         }
         let goes_on = matches!(

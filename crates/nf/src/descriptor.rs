@@ -6,7 +6,7 @@ use crate::files::Files;
 use crate::largest_flows::LargestFlows;
 use crate::memory::TableMemory;
 use crate::records::{BackendText, BindingEvents, EntryHits, FlowRecord, FlowText, Page};
-use crate::shard::{Owners, Shard};
+use crate::shard::{HostShards, Owners, Shard};
 use crate::undelivered::Undelivered;
 use schemars::Schema;
 use std::any::Any;
@@ -464,12 +464,23 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// What a shard's function has of this; `None` if all have the same.
+    /// What a shard's function has of this, where hosts belong to these shards; `None` if all have the
+    /// same.
     ///
     /// # Errors
     /// There is not enough for so many shards.
-    fn of_shard(&self, _shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+    fn of_shard(
+        &self,
+        _shard: Shard,
+        _hosts: HostShards,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
         Ok(None)
+    }
+
+    /// Whether packets between hosts inside that belong to two shards go through it twice: in the shard
+    /// of the sender, and then in that of the receiver, where they enter the chain at it.
+    fn joins_shards(&self) -> bool {
+        false
     }
 
     /// To whom external endpoints belong, if it translates and is spread over so many shards.

@@ -6,6 +6,8 @@
 //! something that was given out, its [`Owners`] tell to which shard it belongs.
 
 use std::fmt::Debug;
+use twinpath_core::HashKey;
+use twinpath_core::hash::seed_for;
 use twinpath_core::wire::{Address, Endpoint};
 
 /// Most shards of a service.
@@ -32,6 +34,58 @@ impl Shard {
     /// Its part of something that is divided evenly, at least 1 of it.
     pub fn share(self, whole: usize) -> usize {
         whole.div_ceil(usize::from(self.of)).max(1)
+    }
+}
+
+/// Assigns what belongs to hosts to shards, by a keyed hash.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct HostShards {
+    key: HashKey,
+    of: u16,
+}
+
+impl HostShards {
+    /// To so many shards of a service with this seed.
+    pub fn new(seed: u64, of: u16) -> Self {
+        Self {
+            key: HashKey::new(seed_for(seed, "shards")),
+            of,
+        }
+    }
+
+    /// How many shards there are.
+    pub const fn count(&self) -> u16 {
+        self.of
+    }
+
+    /// The key of the hash.
+    pub const fn key(&self) -> &HashKey {
+        &self.key
+    }
+
+    /// The shard of a host.
+    pub fn of_host(&self, host: Address) -> u16 {
+        self.of_hosts(host, host)
+    }
+
+    /// The shard of two hosts, in this order.
+    pub fn of_hosts(&self, one: Address, other: Address) -> u16 {
+        let [high, low] = [(one.0 >> 64) as u64, one.0 as u64];
+        let other = (other.0 >> 64) as u64 ^ (other.0 as u64).rotate_left(32);
+        self.of_hash(self.key.hash([high, low, other]))
+    }
+
+    /// The shard of a hash, all as often.
+    pub fn of_hash(&self, hash: u64) -> u16 {
+        ((u128::from(hash) * u128::from(self.of)) >> 64) as u16
+    }
+
+    /// The shard of an owner.
+    pub fn of_owner(&self, owner: Owner) -> u16 {
+        match owner {
+            Owner::Host(host) => self.of_host(host),
+            Owner::Shard(shard) => shard.min(self.of.saturating_sub(1)),
+        }
     }
 }
 

@@ -117,6 +117,27 @@ impl<'a> Arrivals<'a> {
         self.next == Read::End && self.late.is_empty()
     }
 
+    /// Says whether all packets that have entered are through.
+    pub fn settle(&mut self, is_settled: bool) {
+        self.source.settle(is_settled);
+    }
+
+    /// A packet goes on in another shard. Returns whether that still takes some.
+    pub fn send_across(&self, shard: u16, frame: &Frame) -> bool {
+        self.source.send_across(shard, frame)
+    }
+
+    /// When the first of the packets came that have crossed from other shards and may enter.
+    pub fn first_across(&self) -> Option<Instant> {
+        self.source.first_across()
+    }
+
+    /// Takes packets that have crossed from other shards and may enter, as many as there is room for.
+    pub fn take_across(&mut self, machine: &mut Machine, frames: &mut Vec<Frame>) {
+        let most = machine.room();
+        self.source.take_across(most, machine.pools(), frames);
+    }
+
     fn read(&mut self) -> Result<(), CaptureError> {
         self.next = self.source.read()?;
         self.read += u64::from(matches!(self.next, Read::Packet(_) | Read::TooLong));

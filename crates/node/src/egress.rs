@@ -3,7 +3,7 @@
 use crate::departure::Departure;
 use twinpath_control::service::Service;
 use twinpath_core::Frame;
-use twinpath_core::adjacency::{Adjacencies, Adjacency, BACK, FIRST_ADJACENCY};
+use twinpath_core::adjacency::{Adjacencies, Adjacency, BACK, FIRST_ADJACENCY, shard_of};
 
 /// By which port a packet leaves.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,8 @@ impl Egress {
             (_, true) => ingress,
             (ports, false) => match (self.chosen(&departure.frame), ports) {
                 (Some(BACK), _) => ingress,
+                // It leaves elsewhere.
+                (chosen, _) if shard_of(chosen).is_some() => ingress,
                 (Some(chosen), _) => chosen,
                 (None, 2) => 1 - ingress.min(1),
                 (None, _) => return None,

@@ -24,6 +24,7 @@ pub mod health;
 mod http;
 pub mod ingress;
 mod ipfix;
+mod kept_neighbors;
 pub mod kernel;
 mod late;
 

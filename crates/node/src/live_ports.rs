@@ -16,6 +16,7 @@
 use crate::arrivals::Filled;
 use crate::departure::Departure;
 use crate::egress;
+use crate::kept_neighbors::{KeptNeighbor, KeptNeighbors};
 use crate::kernel::{HostAddresses, KernelNews, Mailbox};
 use crate::machine::Machine;
 use crate::pinning;
@@ -30,6 +31,7 @@ use twinpath_control::report::{
     KernelFigures, NeighborFigures, PortFigures, PortLosses, Report, ShardFigures,
 };
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
@@ -78,6 +80,8 @@ pub struct LivePorts {
     /// The port that is asked first, in turn.
     next: usize,
     next_look: WallClock,
+    /// Whether interfaces have been looked at.
+    has_looked: bool,
     /// Packets that did not leave, or not all of whose fragments did: there were no buffers, or nobody
     /// knows for whom they are.
     unsent: u64,
@@ -91,10 +95,14 @@ pub struct LivePorts {
     host_packets: u64,
     /// The other shards, if there are some.
     handoff: Option<Handoff>,
+    /// Packets that go on here, having come from other shards.
+    across: Vec<Frame>,
     /// What others have handed over goes in first, in turn with what ports have.
     others_first: bool,
     /// Since when nothing is taken from ports any more, for the run is to end.
     closed: Option<WallClock>,
+    /// Where the next process finds the neighbours, if somebody keeps them.
+    kept_neighbors: Option<KeptNeighbors>,
 }
 
 impl LivePorts {
@@ -112,6 +120,13 @@ impl LivePorts {
         let devices = service.devices.len() + service.memory_links().len();
         let all = |_| Part::all_kept(shards, descriptor_store);
         let parts: Vec<_> = (0..devices).map(all).collect();
+        let (kept, mut known) = match asks_itself(service) {
+            true => KeptNeighbors::all(shards, descriptor_store),
+            false => Default::default(),
+        };
+        if asks_itself(service) {
+            known.extend(known_to_kernel());
+        }
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
             let cpus = pinning::of_shard(service.run.cpus, shard, service.slow_path.workers);
@@ -120,9 +135,41 @@ impl LivePorts {
         };
         let opened: Result<Vec<_>, _> = (0..shards).map(open).collect();
         descriptor_store.forget_rest();
-        let opened = opened?;
+        let mut opened = opened?;
         opened.iter().take(1).for_each(Self::tell_opened);
+        for (ports, kept) in opened.iter_mut().zip(kept) {
+            ports.kept_neighbors = Some(kept);
+        }
+        for ports in &mut opened {
+            known.iter().for_each(|one| ports.learn(one));
+        }
         Ok(opened)
+    }
+
+    /// What a former process knew of a neighbour, or the kernel, is a first answer where the node asks for
+    /// neighbours itself.
+    fn learn(&mut self, known: &KeptNeighbor) {
+        let is_there = |port: &Port| port.interface().index == known.interface;
+        if let Some(port) = self.ports.iter().position(is_there)
+            && self.neighbors.ports()[port].resolver == Resolver::Own
+        {
+            self.neighbors.learn(port as u16, known.address, known.mac);
+        }
+    }
+
+    /// The next process is to know the neighbours that this one has asked for.
+    fn keep_neighbors(&mut self) {
+        let (ports, neighbors) = (&self.ports, &self.neighbors);
+        if let Some(kept) = &mut self.kept_neighbors {
+            let known = neighbors.list().filter_map(|one| {
+                Some(KeptNeighbor {
+                    interface: ports[usize::from(one.port)].interface().index,
+                    address: one.address,
+                    mac: one.mac?,
+                })
+            });
+            kept.keep(neighbors.version(), known);
+        }
     }
 
     /// How packets are exchanged with each port, for the log.
@@ -163,14 +210,17 @@ impl LivePorts {
             ports,
             next: 0,
             next_look: WallClock::now(),
+            has_looked: false,
             unsent: 0,
             names: names(service),
             kernel: None,
             host: None,
             host_packets: 0,
             handoff: None,
+            across: Vec::new(),
             others_first: false,
             closed: None,
+            kept_neighbors: None,
         })
     }
 
@@ -220,6 +270,13 @@ impl LivePorts {
                     }
                     self.host = Some(addresses);
                 }
+                KernelNews::Neighbors(known) => {
+                    for one in &*known {
+                        if let Some(mac) = one.mac {
+                            self.neighbors.learn(one.port, one.address, mac);
+                        }
+                    }
+                }
                 KernelNews::Neighbor(change) => {
                     let (port, address, mac) = (change.port, change.address, change.mac);
                     let (now, out) = (self.now, &mut self.leaving);
@@ -264,9 +321,9 @@ impl LivePorts {
         has_addresses.then(|| neighbor_figures(&self.neighbors))
     }
 
-    /// Looks now and then what became of the interfaces. One that is up, or up again, tells its
-    /// cable whom it answers for.
-    fn look(&mut self, pools: &mut Pools) {
+    /// Looks now and then what became of the interfaces. One that is up, for the first time or again,
+    /// tells its cable whom it answers for.
+    fn look(&mut self) {
         let now = WallClock::now();
         if now < self.next_look {
             return;
@@ -279,11 +336,14 @@ impl LivePorts {
             }
             let mac = MacAddress(port.interface().mac);
             let has_changed = self.stations.get(usize::from(number)) != Some(&mac);
-            if is_up || has_changed {
+            let begins = !self.has_looked && port.state() == State::Up;
+            if is_up || has_changed || begins {
                 self.neighbors.set_mac(number, mac);
-                self.neighbors.announce(number, pools, &mut self.leaving);
+                self.neighbors.announce(number, self.now);
             }
         }
+        self.has_looked = true;
+        self.keep_neighbors();
         self.stations = stations(&self.ports);
         self.links = links(&self.ports);
     }
@@ -321,6 +381,8 @@ impl LivePorts {
         };
         let first = burst.len();
         handoff.take_arrived(room.saturating_sub(first), pools, burst);
+        let is_across = |frame: &mut Frame| shard_of(frame.metadata().egress).is_some();
+        self.across.extend(burst.extract_if(first.., is_across));
         self.take_neighbors(first, burst, pools, |_, _, _| ());
         self.let_others_leave(pools);
     }
@@ -368,7 +430,7 @@ impl LivePorts {
         }
         self.let_others_leave(pools);
         if let Some(handoff) = &mut self.handoff {
-            handoff.leave_behind(pools);
+            handoff.leave_behind(&mut self.across, pools);
         }
     }
 
@@ -600,7 +662,7 @@ impl PacketIo for LivePorts {
         burst: &mut Vec<Frame>,
     ) -> Result<Filled, CaptureError> {
         self.now = now;
-        self.look(machine.pools());
+        self.look();
         // Whatever the chain has become.
         machine.set_stations(&self.stations[..self.own_ports]);
         machine.set_server_links(&self.stations, &self.links);
@@ -645,6 +707,22 @@ impl PacketIo for LivePorts {
             _ => self.leaves_in_parts(departure, pools),
         }
         Ok(())
+    }
+
+    fn goes_across(&mut self, shard: u16, frame: Frame, machine: &mut Machine) {
+        match &mut self.handoff {
+            Some(handoff) => handoff.goes_across(shard, frame, machine.pools()),
+            None => machine.pools().give(frame),
+        }
+    }
+
+    fn come_across(&mut self, machine: &mut Machine, frames: &mut Vec<Frame>) {
+        if !self.across.is_empty() && machine.room() > 0 {
+            let now = self.now;
+            let across = self.across.iter_mut();
+            across.for_each(|frame| frame.set_timestamp(now));
+            frames.append(&mut self.across);
+        }
     }
 
     fn advance(&mut self, watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
@@ -766,6 +844,24 @@ fn addresses(device: &PortDevice, port: &Port, is_kernels: bool) -> PortAddresse
     }
 }
 
+/// Whether the node asks for neighbours at any port itself.
+fn asks_itself(service: &Service) -> bool {
+    let devices = [service.devices.clone(), service.memory_links()].concat();
+    devices.iter().any(|device| !device.addresses.is_empty())
+}
+
+/// The neighbours whose MAC addresses the kernel knows now. What it does not tell is asked for.
+fn known_to_kernel() -> impl Iterator<Item = KeptNeighbor> {
+    let known = twinpath_kernel::neighbors_now().unwrap_or_default();
+    known.into_iter().filter_map(|one| {
+        Some(KeptNeighbor {
+            interface: one.interface,
+            address: one.address,
+            mac: one.mac?,
+        })
+    })
+}
+
 fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
     let counters = neighbors.counters();
     NeighborFigures {
@@ -779,6 +875,8 @@ fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
         no_address_drops: counters.no_address_drops,
         conflicts: counters.conflicts,
         evictions: counters.evictions,
+        waited: counters.waited,
+        announcements: counters.announcements,
     }
 }
 

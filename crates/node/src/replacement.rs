@@ -94,6 +94,7 @@ impl Replacement {
         let flows = FlowPlan::between(old, new, &after)?;
         let mut replacement = Self {
             admission: wiring::admission(new)?,
+            joints: wiring::joints(new)?,
             egress_check: wiring::egress_check(new),
             splits: new.splits().is_some(),
             verifies: new.asks_for_checksums(),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tunnels::TunnelFeed;
 pub use tunnels::Tunnels;
 use twinpath_control::service::Service;
-use twinpath_core::{Instant, counted};
+use twinpath_core::{Frame, Instant, Pools, counted};
 use twinpath_io::{CaptureError, CaptureReader, MergedReader, Next, PortPattern, Trace, is_piped};
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
@@ -234,6 +234,31 @@ impl Source {
             ingress: Some(Ingress::of(service)),
             port: 0,
         })
+    }
+
+    /// Says whether all is through that has entered the shard whose packets these are.
+    pub(crate) fn settle(&mut self, is_settled: bool) {
+        if let Some(part) = &mut self.part {
+            part.settle(is_settled);
+        }
+    }
+
+    /// A packet goes on in another shard. Returns whether that still takes some.
+    pub(crate) fn send_across(&self, shard: u16, frame: &Frame) -> bool {
+        let part = self.part.as_ref();
+        part.is_some_and(|part| part.send_across(shard, frame))
+    }
+
+    /// When the first of the packets came that have crossed to the shard and may enter.
+    pub(crate) fn first_across(&self) -> Option<Instant> {
+        self.part.as_ref()?.first_across()
+    }
+
+    /// Takes packets that have crossed to the shard and may enter, at most `most`.
+    pub(crate) fn take_across(&mut self, most: usize, pools: &mut Pools, frames: &mut Vec<Frame>) {
+        if let Some(part) = &mut self.part {
+            part.take_across(most, pools, frames);
+        }
     }
 
     /// The shard reads no more; whoever waits for it goes on.

@@ -12,6 +12,7 @@ mod returns;
 mod worker;
 
 pub use packet_io::PacketIo;
+pub(crate) use packet_io::is_settled;
 
 use crate::arrivals::{Arrivals, Filled, Pacing};
 use crate::causality::Causality;
@@ -38,6 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::{Frame, Instant, time_slice};
 use twinpath_io::CaptureError;
 use worker::{WorkerHeartbeat, WorkerLink, WorkerThread, worker_link};
@@ -287,6 +289,7 @@ impl<P: PacketIo> Driver<'_, P> {
                     self.machine.stop(&mut self.output);
                 }
             }
+            self.take_across()?;
             self.rest_if_idle();
             self.receive()?;
             self.yield_fairly();
@@ -382,6 +385,24 @@ impl<P: PacketIo> Driver<'_, P> {
         self.put_out()
     }
 
+    /// Takes packets that have come from other shards.
+    fn take_across(&mut self) -> Result<(), CaptureError> {
+        self.packets
+            .come_across(self.machine, &mut self.port_frames);
+        if self.port_frames.is_empty() {
+            return Ok(());
+        }
+        let received_ns = self.wall_ns();
+        for frame in &mut self.port_frames {
+            frame.set_received_ns(received_ns);
+            self.packet_clock = self.packet_clock.max(frame.timestamp());
+        }
+        let clock = self.clock();
+        self.machine
+            .receive_across(&mut self.port_frames, clock, &mut self.output);
+        self.put_out()
+    }
+
     /// What came out goes where it belongs.
     fn put_out(&mut self) -> Result<(), CaptureError> {
         if !self.output.messages.is_empty() {
@@ -414,6 +435,11 @@ impl<P: PacketIo> Driver<'_, P> {
         let now_ns = self.wall_ns();
         let is_mirrored = self.machine.mirror().wants_ports();
         for departure in self.output.departures.drain(..) {
+            if let Some(shard) = shard_of(departure.frame.metadata().egress) {
+                self.packets
+                    .goes_across(shard, departure.frame, self.machine);
+                continue;
+            }
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
             self.observer.departed(&departure, latency);
             if is_mirrored {

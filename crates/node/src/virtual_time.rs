@@ -14,13 +14,15 @@ use crate::machine::{Machine, Output, Progress, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
+use crate::threads::is_settled;
 use crate::watch::{TraceStep, Watch};
 use crate::wiring::Node;
 use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::adjacency::shard_of;
+use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 
 /// What is on its way, due at its time.
@@ -80,6 +82,8 @@ pub struct VirtualRun<'a, S: Sink> {
     ahead: Duration,
     commands: CommandQueue<'a>,
     peers: Option<&'a mut dyn Peers>,
+    /// Packets on their way to other shards; empty between calls.
+    going_across: Vec<(u16, Frame)>,
     /// When the first packet arrived.
     started: Option<Instant>,
     /// When the run began, on the wall.
@@ -126,6 +130,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             ahead: Duration::ZERO,
             commands: CommandQueue::new(None),
             peers: None,
+            going_across: Vec::new(),
             started: None,
             began: WallClock::now(),
             is_over: false,
@@ -244,14 +249,19 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             return Ok(false);
         }
         self.take_command();
+        let is_across = self.take_across(arrivals)?;
         let Some(at) = arrivals.first()? else {
-            self.let_time_pass()?;
+            if !is_across {
+                self.let_time_pass()?;
+            }
+            self.send_across(arrivals);
             return Ok(true);
         };
         if self.started.is_none() {
             self.start(at);
         }
         self.arrive(at, arrivals)?;
+        self.send_across(arrivals);
         self.observer.arrived(&self.node.machine);
         let elapsed = self.packet_now().since(self.started.unwrap_or(at));
         self.observer.tick(
@@ -261,6 +271,40 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             || (Tallies::of(&self.node.workers), self.sink.losses(), None),
         );
         Ok(true)
+    }
+
+    /// Takes packets that have crossed from other shards, if some may enter. Returns whether some did.
+    fn take_across(&mut self, arrivals: &mut Arrivals<'_>) -> Result<bool, CaptureError> {
+        arrivals.settle(is_settled(&self.node.machine));
+        let Some(at) = arrivals.first_across() else {
+            return Ok(false);
+        };
+        if self.started.is_none() {
+            self.start(at);
+        }
+        self.let_happen_until(at + self.ahead)?;
+        self.now = self.now.max(at + self.ahead);
+        arrivals.take_across(&mut self.node.machine, &mut self.burst);
+        for frame in &mut self.burst {
+            frame.set_received_ns(self.now.0);
+        }
+        let clock = self.clock();
+        let has_some = !self.burst.is_empty();
+        self.node
+            .machine
+            .receive_across(&mut self.burst, clock, &mut self.output);
+        self.advance()?;
+        Ok(has_some)
+    }
+
+    /// Packets that have left for other shards go there.
+    fn send_across(&mut self, arrivals: &Arrivals<'_>) {
+        for (shard, frame) in self.going_across.drain(..) {
+            if !arrivals.send_across(shard, &frame) {
+                self.node.machine.count_drop(DropReason::RunEnded);
+            }
+            self.node.machine.pools().give(frame);
+        }
     }
 
     fn start(&mut self, at: Instant) {
@@ -333,6 +377,10 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     fn put_out(&mut self) -> Result<(), CaptureError> {
         loop {
             for departure in self.output.departures.drain(..) {
+                if let Some(shard) = shard_of(departure.frame.metadata().egress) {
+                    self.going_across.push((shard, departure.frame));
+                    continue;
+                }
                 let latency = match departure.via {
                     Via::Fast => 0,
                     Via::Slow => self.now.0.saturating_sub(departure.frame.received_ns()),
@@ -509,6 +557,11 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         self.advance()?;
         while !self.is_over {
             self.go_on()?;
+        }
+        // Other shards take nothing any more.
+        for (_, frame) in self.going_across.drain(..) {
+            self.node.machine.count_drop(DropReason::RunEnded);
+            self.node.machine.pools().give(frame);
         }
         self.sink.advance(Instant::NEVER)
     }

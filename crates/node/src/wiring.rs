@@ -21,7 +21,7 @@ pub use room::{Room, budget, is_for_slow_path, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
 pub use split::{ServerConfig, SplitConfig};
-pub(crate) use steering::{admission, admits_otherwise, egress_check};
+pub(crate) use steering::{admission, admits_otherwise, egress_check, joints};
 pub use steering::{causality, causality_of_hosts, follows_kernel, steering, tables_of};
 
 use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
@@ -132,6 +132,7 @@ impl NodeConfig {
         let elements = self.fast_elements()?;
         let mut path = FastPath::new(steering, admission, (elements, order), workers.len())
             .with_fragments(&needs_ports(service))
+            .with_joints(steering::joints(service)?)
             .with_egress(Egress::new(service))
             .with_mirror(mirror);
         if let Some((queue, port)) = &self.parking {

@@ -1,4 +1,4 @@
-//! Sockets that outlive a process: the service manager keeps them for the next one.
+//! Sockets that outlive a process, and memory: the service manager keeps them for the next one.
 //!
 //! A manager that has a store of descriptors (`FDSTORE` of sd_notify(3), systemd's
 //! `FileDescriptorStoreMax`) holds a copy of each socket of a port. When the process ends, however it
@@ -58,12 +58,12 @@ impl DescriptorStore {
     }
 
     /// Whether somebody keeps sockets beyond this process.
-    pub(crate) const fn is_there(&self) -> bool {
+    pub const fn is_there(&self) -> bool {
         self.is_there
     }
 
     /// Takes what a former process has left under a name.
-    pub(crate) fn take(&self, name: &str) -> Option<OwnedFd> {
+    pub fn take(&self, name: &str) -> Option<OwnedFd> {
         let name = full(name);
         let mut kept = self.kept();
         let place = kept.iter().position(|(other, _)| *other == name)?;
@@ -71,7 +71,7 @@ impl DescriptorStore {
     }
 
     /// Has a descriptor kept. One that cannot be is as if nobody were there.
-    pub(crate) fn keep(&self, name: &str, descriptor: &OwnedFd) {
+    pub fn keep(&self, name: &str, descriptor: &OwnedFd) {
         if !self.is_there {
             return;
         }
@@ -86,7 +86,7 @@ impl DescriptorStore {
     }
 
     /// Nobody wants what is kept under a name.
-    pub(crate) fn forget(&self, name: &str) {
+    pub fn forget(&self, name: &str) {
         let name = full(name);
         self.kept().retain(|(other, _)| *other != name);
         self.give_up(&name);

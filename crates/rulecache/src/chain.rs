@@ -4,6 +4,7 @@ use crate::function::{Answers, RuleFunction, Verdict};
 use crate::probe::{NoProbe, Probe};
 use crate::recorded::{Dependents, Recorded};
 use crate::recording::{EntryId, Obstacle, Recording};
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
 use twinpath_core::{Direction, Frame, Metadata, Named, Packet};
@@ -102,6 +103,10 @@ impl RuleChain {
         probe: &mut P,
     ) -> Verdict<Awaits> {
         let now = packet.timestamp();
+        if shard_of(packet.frame.metadata().egress).is_some() {
+            // It follows one that goes on elsewhere.
+            return Verdict::Forward;
+        }
         for step in from..self.functions.len() {
             let place = self.place_at(packet.direction, step);
             let mut recorded = Recorded::new(packet, recording, dependents, place as u8);
@@ -114,6 +119,9 @@ impl RuleChain {
                 self.turn_back(packet, step, answered, dependents, answers);
             }
             match verdict {
+                Verdict::Forward if shard_of(recording.rewrites().egress()).is_some() => {
+                    return Verdict::Forward;
+                }
                 Verdict::Forward => {}
                 Verdict::Drop(reason) => return Verdict::Drop(reason),
                 Verdict::Consumed => {

@@ -6,7 +6,7 @@ use crate::progress::TcpProgress;
 use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};
-use twinpath_core::adjacency::BACK;
+use twinpath_core::adjacency::{BACK, in_shard};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, ethernet, fields, rewrite};
 use twinpath_core::{Direction, Identifications, Packet};
 
@@ -406,6 +406,12 @@ impl<'a> Recorded<'a> {
     /// The packet leaves by the port that it has come in by, unless a later function says another.
     pub fn goes_back(&mut self) {
         self.set_egress(BACK);
+    }
+
+    /// The packet goes on in another shard, where it meets this function again: here it meets none of
+    /// those behind it.
+    pub fn goes_on_in(&mut self, shard: u16) {
+        self.set_egress(in_shard(shard));
     }
 
     /// Draws another identification for an IPv4 datagram whose source stands for several hosts,

@@ -3,7 +3,7 @@
 use crate::action::{Action, Rewrites};
 use crate::field::Field;
 use crate::key::MatchKey;
-use twinpath_core::adjacency::BACK;
+use twinpath_core::adjacency::{BACK, shard_of};
 use twinpath_core::wire::Address;
 
 /// Some bits of one field that are compared.
@@ -169,7 +169,10 @@ fn written_value(field: Field, rewrites: &Rewrites) -> Option<String> {
         Field::SourceMac => rewrites.source_mac.to_string(),
         Field::DestinationMac => rewrites.destination_mac.to_string(),
         Field::Egress if rewrites.egress == BACK => "the port of arrival".into(),
-        Field::Egress => rewrites.egress.to_string(),
+        Field::Egress => match shard_of(Some(rewrites.egress)) {
+            Some(shard) => format!("shard {shard}"),
+            None => rewrites.egress.to_string(),
+        },
         Field::Identification => "drawn, if DF is 0".into(),
         Field::Protocol | Field::TcpFlags | Field::Ingress | Field::TimeToLive => return None,
     })

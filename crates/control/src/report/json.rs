@@ -224,6 +224,8 @@
 //! | `neighbors.no_address_drops` | packets | to where the port has no address to ask from |
 //! | `neighbors.conflicts` | | messages of others that claim one of the node's addresses |
 //! | `neighbors.evictions` | | neighbours that had to make room for others |
+//! | `neighbors.waited` | packets | that had to wait for a neighbour's answer, whatever became of them; how long is in no latency |
+//! | `neighbors.announcements` | | times that an address that the node answers for was announced |
 //! | `kernel.routes` | routes | that the router has of the kernel; only with `routes = "kernel"` |
 //! | `kernel.elsewhere` | routes | of those, by interfaces that are no ports: their packets are dropped |
 //! | `kernel.next_hops`, `kernel.groups` | | next hops that routes lead to, and groups of them that share flows |
@@ -241,6 +243,7 @@
 //! | `shards[].received_packets` | frames | that came by each shard's own queues; only of network interfaces with several shards |
 //! | `shards[].handed_over` | frames | of these, another shard's, which went to it |
 //! | `shards[].left_elsewhere` | frames | that left by a queue of another shard |
+//! | `shards[].crossed` | packets | between hosts inside of two shards, by an external address, that went on in another, the receiver's |
 //! | `shards[].ring_full` | frames | for another shard that was behind: they were dropped |
 //! | `shards[].no_buffer` | frames | of another shard's queues for which there was no buffer |
 //! | `shards[].left_behind` | frames | that another shard had handed over when the run ended |

@@ -26,6 +26,10 @@ counts! {
         conflicts,
         /// Neighbours that had to make room for others.
         evictions,
+        /// Packets that had to wait for a neighbour's answer, whatever became of them.
+        waited,
+        /// Times that one of the addresses that the node answers for was announced.
+        announcements,
     }
 }
 

@@ -133,6 +133,8 @@ counts! {
         handed_over,
         /// Packets that left by a queue of another shard.
         left_elsewhere,
+        /// Packets between hosts inside of two shards that went on in another, the receiver's.
+        crossed,
         /// Packets for another shard that was behind: they were dropped.
         ring_full,
         /// Packets of another shard's queues for which there was no buffer.

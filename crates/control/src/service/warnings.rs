@@ -31,6 +31,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     }
     found.dead_forwards(service);
     found.half_open_of_all(service);
+    found.hosts_of_two_shards(service);
     found.useless_split(service);
     found.held_too_long(service);
     found.lists_behind_monitors(service);
@@ -89,6 +90,21 @@ impl Found {
                 "{most} flows may be half-open of {flows} in all, so a flood of openings takes the place of established connections: expected fewer"
             );
             self.add(["slow_path", "half_open"], message);
+        }
+    }
+
+    /// Hosts inside that belong to two shards do not reach each other through a translation between IP
+    /// versions.
+    fn hosts_of_two_shards(&mut self, service: &Service) {
+        let shards = service.run.shards.0;
+        let mut chain = service.chain.iter();
+        let translation = chain.find(|one| one.config.of::<nat64::Config>().is_some());
+        if let Some(translation) = translation.filter(|_| shards > 1) {
+            let message = format!(
+                "hosts inside reach each other by external addresses of {} where they belong to one of the {shards} shards: other packets between them are dropped (other_shard)",
+                translation.name
+            );
+            self.add(["run", "shards"], message);
         }
     }
 
@@ -399,6 +415,20 @@ routes = [
                 }
             }
         }
+    }
+
+    #[test]
+    fn hosts_of_two_shards_that_do_not_reach_each_other_are_told_of() {
+        let text = |shards: u16, function: &str| {
+            format!(
+                "[service]\nchain = [\"{function}\"]\n[{function}]\ninside = [\"fd00::/8\"]\nexternal = [\"198.51.100.1\"]\n[run]\nshards = {shards}\n"
+            )
+        };
+        assert_eq!(told(&text(1, "nat64")), []);
+        let told = told(&text(2, "nat64"));
+        assert_eq!(told.len(), 1, "{told:?}");
+        let (line, message) = &told[0];
+        assert!(*line == 7 && message.contains("(other_shard)"), "{told:?}");
     }
 
     /// A list behind what makes a rule for each source, and not in front of it.

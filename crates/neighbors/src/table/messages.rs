@@ -182,7 +182,7 @@ impl Neighbors {
 }
 
 /// Whether an address can be one host's.
-const fn is_host(mac: MacAddress) -> bool {
+pub(super) const fn is_host(mac: MacAddress) -> bool {
     mac.0[0] & 1 == 0 && !matches!(mac.0, [0, 0, 0, 0, 0, 0])
 }
 

@@ -1,3 +1,5 @@
+use super::announcing::{MOST_ADDRESSES, PACE, ROUNDS};
+use super::messages::{ALL_NODES, advertisement};
 use super::*;
 use crate::config::OwnAddress;
 use proptest::prelude::*;
@@ -611,4 +613,110 @@ fn the_node_answers_for_what_the_chain_has_alone() {
     let (now, pools) = (bench.now, &mut bench.pools);
     assert!(!bench.neighbors.arrived(0, &frame, now, pools, &mut out));
     assert!(out.is_empty());
+}
+
+/// The address that a frame announces to all.
+fn announced(frame: &[u8]) -> Address {
+    let to = MacAddress(*frame.first_chunk().expect("a frame"));
+    match (Arp::of(frame), NeighborMessage::of(frame)) {
+        (Some(arp), _) => {
+            assert_eq!((arp.sender, arp.sender_mac), (arp.target, NODE));
+            assert!(!arp.is_reply && to == MacAddress([0xff; 6]));
+            arp.target
+        }
+        (_, Some(message)) => {
+            let kind = Kind::Advertisement {
+                is_router: true,
+                is_solicited: false,
+                overrides: true,
+            };
+            assert_eq!((message.kind, message.link_address), (kind, Some(NODE)));
+            assert_eq!(to, neighbor::multicast_mac(ALL_NODES));
+            message.target
+        }
+        _ => panic!("no announcement"),
+    }
+}
+
+/// Its own addresses, and those that it answers for, each several times, and none at the same time as another.
+#[test]
+fn all_addresses_are_announced_one_after_the_other() {
+    let mut bench = Bench::new(Limits::default());
+    let answered = &mut bench.neighbors.ports[0].answered;
+    answered.push((ip("fd01::5"), ip("fd01::6")));
+    let own = [
+        "10.0.0.1",
+        "fd00::1",
+        "fe80::ff:fe00:1",
+        "198.51.100.1",
+        "fd01::5",
+        "fd01::6",
+    ];
+    assert!(bench.after(PACE).is_empty(), "nothing has begun");
+    bench.neighbors.announce(0, bench.now);
+    let mut told = Vec::new();
+    while let Some(due) = bench.neighbors.next_deadline() {
+        let frames = bench.after(due.since(bench.now));
+        assert!(frames.len() <= 1, "{frames:?}");
+        told.extend(frames.iter().map(|frame| announced(frame)));
+    }
+    let expected = [own.map(ip); ROUNDS as usize].concat();
+    assert_eq!(told, expected);
+    let counted = bench.neighbors.counters().announcements;
+    assert_eq!(counted, told.len() as u64);
+}
+
+/// A port that answers for whole networks announces a part of them, at a bounded rate.
+#[test]
+fn many_addresses_are_no_burst() {
+    let mut bench = Bench::new(Limits::default());
+    bench.neighbors.ports[0].answered = vec![(ip("10.9.0.0"), ip("10.9.255.255"))];
+    bench.neighbors.announce(0, bench.now);
+    let (mut told, began) = (0, bench.now);
+    while let Some(due) = bench.neighbors.next_deadline() {
+        told += bench.after(due.since(bench.now)).len() as u32;
+        assert!(bench.now.since(began) + PACE >= PACE * told, "{told}");
+    }
+    assert_eq!(u128::from(told), MOST_ADDRESSES * u128::from(ROUNDS));
+}
+
+#[test]
+fn who_only_listens_announces_nothing() {
+    let mut bench = Bench::new(Limits::default());
+    let neighbors = Neighbors::new(bench.neighbors.ports().to_vec(), Limits::default());
+    bench.neighbors = neighbors.only_listening();
+    bench.neighbors.announce(0, bench.now);
+    assert_eq!(bench.neighbors.next_deadline(), None);
+}
+
+/// No packet waits for a neighbour that somebody else knew; it is asked whether it is there.
+#[test]
+fn what_was_learnt_is_used_and_confirmed() {
+    for next in ["10.0.0.9", "fd00::9"] {
+        let mut bench = Bench::new(Limits::default());
+        bench.neighbors.learn(0, ip(next), HOST);
+        assert_eq!(bench.neighbors.next_deadline(), None, "nobody needs it");
+        let went = bench.leaves(next, 1);
+        assert_eq!((went.len(), &went[0][..6]), (1, &HOST.0[..]));
+        assert_eq!(bench.neighbors.counters().waited, 0);
+        let asked = bench.after(Duration::from_secs(5));
+        assert_eq!(question(&asked[0]), Some((ip(next), HOST)));
+        // It does not replace what is known.
+        bench.arrived(&answer(next, OTHER));
+        bench.neighbors.learn(0, ip(next), HOST);
+        assert_eq!(bench.leaves(next, 2)[0][..6], OTHER.0);
+    }
+    let mut bench = Bench::new(Limits::default());
+    for (address, mac) in [
+        ("10.0.0.1", HOST),
+        ("198.51.100.1", HOST),
+        ("10.0.0.9", MacAddress([1; 6])),
+    ] {
+        bench.neighbors.learn(0, ip(address), mac);
+    }
+    assert_eq!(
+        bench.neighbors.count(),
+        0,
+        "its own, and groups, are no neighbours"
+    );
 }

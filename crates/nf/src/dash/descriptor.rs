@@ -8,7 +8,7 @@ use crate::descriptor::{
 };
 use crate::memory::TableMemory;
 use crate::schema;
-use crate::shard::Shard;
+use crate::shard::{HostShards, Shard};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,11 @@ impl FunctionConfig for Config {
         })
     }
 
-    fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+    fn of_shard(
+        &self,
+        shard: Shard,
+        _hosts: HostShards,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
         Ok(Some(Arc::new(Self::of_shard(self, shard))))
     }
 

@@ -112,6 +112,7 @@ impl Napt {
         let moved = self.external.numbers_in(&new.external);
         let is_same_inside = self.sides.inside() == new.sides.inside();
         std::mem::swap(&mut self.sides, &mut new.sides);
+        self.other_shards.clone_from(&new.config.other_shards);
         self.filtering = new.config.filtering;
         self.pick_up = new.config.pick_up;
         self.checksums = new.config.verify_checksums;

@@ -5,6 +5,7 @@ mod dynamic;
 mod forward;
 mod ports;
 
+use super::sharding::OtherShards;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
@@ -56,6 +57,8 @@ pub struct Config {
     pub(crate) ports: PortsText,
     /// Of the ports below 1024, those that ports below 1024 inside may get.
     pub(crate) low_ports: (u16, u16),
+    /// Which other shards have other external endpoints, if there are some.
+    pub(crate) other_shards: Option<OtherShards>,
     /// Which identifications are drawn on the slow path.
     pub(crate) identifications: Share,
     pub(crate) assignment: Assignment,
@@ -506,6 +509,7 @@ impl Config {
             forwards: external.forwards,
             ports: written.ports,
             low_ports: LOW,
+            other_shards: None,
             identifications: Share::SLOW_PATH,
             assignment: written.assignment,
             deterministic,

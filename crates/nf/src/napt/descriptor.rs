@@ -10,7 +10,7 @@ use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
 use crate::records::BindingEvents;
 use crate::schema;
-use crate::shard::{Owners, Shard, TooFewPorts};
+use crate::shard::{HostShards, Owners, Shard, TooFewPorts};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,10 +56,18 @@ impl FunctionConfig for Config {
         Ok(Function::rules(Napt::new(self, seed)))
     }
 
-    fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
-        let own =
-            Self::of_shard(self, shard).ok_or_else(|| FunctionError::of(TooFewPorts(shard.of)))?;
+    fn of_shard(
+        &self,
+        shard: Shard,
+        hosts: HostShards,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        let own = Self::of_shard(self, shard, hosts);
+        let own = own.ok_or_else(|| FunctionError::of(TooFewPorts(shard.of)))?;
         Ok(Some(Arc::new(own)))
+    }
+
+    fn joins_shards(&self) -> bool {
+        true
     }
 
     fn owners(&self, shards: u16) -> Option<Box<dyn Owners>> {

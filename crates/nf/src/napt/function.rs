@@ -1,5 +1,6 @@
 //! The translation at work.
 
+mod across;
 mod bare;
 mod blocks;
 pub(super) mod datagram;
@@ -15,6 +16,7 @@ pub(crate) mod translatable;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
+use super::sharding::OtherShards;
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::{NatDirection, Segment};
@@ -59,6 +61,7 @@ pub struct Napt {
     pub(super) sessions_per_host: u32,
     pub(super) sessions_per_binding: u32,
     pub(crate) sides: Sides,
+    pub(crate) other_shards: Option<OtherShards>,
     pub(super) exhaustion: Exhaustion,
     refusals: Refusals,
     pub(crate) fragments: Fragments,
@@ -101,6 +104,7 @@ impl Napt {
             exhaustion: Exhaustion::new(config, seed),
             refusals: Refusals::default(),
             sides: Sides::new(config),
+            other_shards: config.other_shards.clone(),
             fragments: Fragments::new(seed),
             identifications: Identifications::new(config.identifications, seed),
             counters: Counters::default(),
@@ -131,6 +135,7 @@ impl Napt {
             Course::Out => self.send_out(packet, kind, now),
             Course::In(address) => self.let_in(packet, address, kind, now),
             Course::Hairpin(address) => self.send_back(packet, address, kind, now),
+            Course::Across(_) => self.send_across(packet, kind, now),
         };
         match result {
             Ok(()) => Verdict::Forward,
@@ -520,7 +525,12 @@ impl RuleFunction for Napt {
         if matches!(translatable, Translatable::NotIp) {
             return Verdict::Forward;
         }
-        let course = self.sides.course(packet);
+        let course = match self.sides.course(packet) {
+            Course::Hairpin(address) => self
+                .shard_across(packet, &translatable, now)
+                .map_or(Course::Hairpin(address), Course::Across),
+            other => other,
+        };
         let verdict = match translatable {
             Translatable::Ports(kind) => self.translate(packet, course, kind, now),
             Translatable::Error => self.translate_error(packet, course, now),
@@ -530,8 +540,10 @@ impl RuleFunction for Napt {
                 self.translate_bare(packet, course, DropReason::UntranslatableProtocol)
             }
         };
-        if matches!((course, verdict), (Course::Hairpin(_), Verdict::Forward)) {
-            packet.goes_back();
+        match (course, verdict) {
+            (Course::Hairpin(_), Verdict::Forward) => packet.goes_back(),
+            (Course::Across(shard), Verdict::Forward) => packet.goes_on_in(shard),
+            _ => {}
         }
         self.tell_of_exhaustion(packet, course, verdict, now, answers);
         verdict

@@ -65,7 +65,10 @@
 //!   behind it, and appears with its own external endpoint. If filtering holds the packet back, it
 //!   has opened a session of its own, so that the other host may send. Echoes are translated so by the
 //!   workers; errors about those that nobody has answered are dropped: their one
-//!   identifier does not tell both ends.
+//!   identifier does not tell both ends. With several shards a packet between hosts of two of them is
+//!   translated in each, and meets what is in front of the translation in the sender's, what is behind it in
+//!   the receiver's; of an echo the identifier that the receiver has outside is then not known, so that a
+//!   request reaches hosts with a whole address of their own alone (`unsolicited`).
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
 //!   between hosts inside. Dropped are those about no session, those straight to a host inside,
 //!   (`icmp_session`), those for another than the sender of the quoted packet, those with a wrong

@@ -3,16 +3,24 @@
 
 use super::config::{Config, Deterministic, Forwards, LOW, PortsText};
 use super::function::translatable::kind_of;
-use crate::shard::{Owner, Owners, Parts, Shard};
+use crate::records::Kind;
+use crate::shard::{HostShards, Owner, Owners, Parts, Shard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use twinpath_core::Share;
 use twinpath_core::wire::{Address, Endpoint};
 
 impl Config {
-    /// What a shard has of this; `None` if there are too few ports for so many.
-    pub(crate) fn of_shard(&self, shard: Shard) -> Option<Self> {
+    /// What a shard has of this, where hosts belong to these shards; `None` if there are too few ports for
+    /// so many.
+    pub(crate) fn of_shard(&self, shard: Shard, hosts: HostShards) -> Option<Self> {
         let mut own = self.clone();
         own.sessions = shard.share(self.sessions);
+        own.other_shards = (shard.of > 1).then(|| OtherShards {
+            own: shard.number,
+            hosts,
+            owners: Arc::new(self.owners(shard.of)),
+        });
         own.identifications = Share::of_slow_path(shard.number, shard.of);
         if self.deterministic.is_none() {
             let PartedPorts { low, ports } = PartedPorts::new(self.ports, shard.of)?;
@@ -47,8 +55,25 @@ impl Config {
     }
 }
 
+/// Which other shards have other external endpoints, as one shard knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OtherShards {
+    own: u16,
+    hosts: HostShards,
+    owners: Arc<ExternalOwners>,
+}
+
+impl OtherShards {
+    /// The other shard that has an external endpoint; `None` if this one does.
+    pub fn of(&self, external: Endpoint, kind: Kind) -> Option<u16> {
+        let owner = self.owners.owner_of(external, Some(kind));
+        let shard = self.hosts.of_owner(owner);
+        (shard != self.own).then_some(shard)
+    }
+}
+
 /// The ports that shards give out.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct PartedPorts {
     /// Those below 1024 for ports below 1024 inside; none of their own where `ports` has such ones.
     low: Option<Parts>,
@@ -72,7 +97,7 @@ impl PartedPorts {
 }
 
 /// Who has which external endpoints.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct ExternalOwners {
     forwards: Forwards,
     parts: Option<PartedPorts>,
@@ -82,7 +107,13 @@ pub(crate) struct ExternalOwners {
 
 impl Owners for ExternalOwners {
     fn owner(&self, external: Endpoint, protocol: u8) -> Owner {
-        let forwarded = kind_of(protocol)
+        self.owner_of(external, kind_of(protocol))
+    }
+}
+
+impl ExternalOwners {
+    fn owner_of(&self, external: Endpoint, kind: Option<Kind>) -> Owner {
+        let forwarded = kind
             .and_then(|kind| self.forwards.internal(external, kind))
             .map(|internal| internal.address)
             .or_else(|| self.forwards.host(external.address));
@@ -92,9 +123,7 @@ impl Owners for ExternalOwners {
         let part = self.parts.and_then(|parts| parts.owner(external.port));
         Owner::Shard(part.unwrap_or(0))
     }
-}
 
-impl ExternalOwners {
     fn host_of_block(&self, external: Endpoint) -> Option<Address> {
         let (blocks, numbers) = self.blocks.as_ref()?;
         let number = *numbers.get(&external.address)?;
@@ -116,7 +145,8 @@ mod tests {
         let [source, destination] = [1, 2].map(|host| Address(0xffff_c000_0200 | host));
         let mut drawn = HashSet::new();
         for shard in Shard::all(4) {
-            let own = config.of_shard(shard).expect("enough ports");
+            let hosts = HostShards::new(7, shard.of);
+            let own = config.of_shard(shard, hosts).expect("enough ports");
             let on_fast_path = Share::of_fast_path(shard.number, shard.of);
             let mut fast_path = twinpath_core::Identifications::new(on_fast_path, 7);
             let mut slow_path = Napt::new(&own, 7).identifications;

@@ -20,6 +20,8 @@ pub(crate) enum Course {
     In(u32),
     /// From inside to the external address with this number.
     Hairpin(u32),
+    /// From inside to an external endpoint that the shard with this number has.
+    Across(u16),
 }
 
 /// Steps of examined bits, so that cached rules share few masks.

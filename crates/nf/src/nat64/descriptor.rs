@@ -11,7 +11,7 @@ use crate::memory::TableMemory;
 use crate::napt::NewNapt;
 use crate::records::BindingEvents;
 use crate::schema;
-use crate::shard::{Owners, Shard, TooFewPorts};
+use crate::shard::{HostShards, Owners, Shard, TooFewPorts};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,8 +66,12 @@ impl FunctionConfig for Config {
         })
     }
 
-    fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
-        let napt = self.napt.of_shard(shard);
+    fn of_shard(
+        &self,
+        shard: Shard,
+        hosts: HostShards,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        let napt = self.napt.of_shard(shard, hosts);
         let own = Self {
             napt: napt.ok_or_else(|| FunctionError::of(TooFewPorts(shard.of)))?,
             ..self.clone()

@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::icmp_errors::Refusals;
 use crate::icmp_messages::{Cause, Icmp};
 use crate::napt::core::{
-    Napt, NatDirection, Slot, Stop, Translatable, flags_of, set_ends, translatable,
+    Napt, NatDirection, Part, Slot, Stop, Translatable, flags_of, set_ends, translatable,
 };
 use crate::rate_limit::RateLimit;
 use crate::records::{BindingEvents, Kind};
@@ -111,6 +111,29 @@ impl Nat64 {
                 None => Course::Out(v4),
             },
             _ => Course::Past,
+        }
+    }
+
+    /// Whether a packet between hosts inside is for one that belongs to another shard, which this one does
+    /// not know.
+    fn is_across(
+        &self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        translatable: &Translatable,
+    ) -> bool {
+        let (Course::Hairpin(_, v4), Some(others)) = (course, &self.napt.other_shards) else {
+            return false;
+        };
+        match translatable {
+            Translatable::Ports(kind)
+            | Translatable::Part(Part {
+                kind: Some(kind), ..
+            }) => {
+                let receiver = Endpoint::new(v4, packet.destination().port);
+                others.of(receiver, *kind).is_some()
+            }
+            _ => false,
         }
     }
 
@@ -338,6 +361,10 @@ impl RuleFunction for Nat64 {
         }
         if !is_announced(packet.quote()) {
             return self.drop_untranslatable(DropReason::Untranslatable);
+        }
+        if self.is_across(packet, course, &translatable) {
+            packet.uncacheable(Obstacle::Undecided);
+            return self.drop_untranslatable(DropReason::OtherShard);
         }
         let result = match translatable {
             Translatable::Ports(kind) => self.translate(packet, course, kind, now, answers),

@@ -12,7 +12,7 @@ use crate::egress::Egress;
 use crate::mtu::{Fit, Mtus};
 use crate::watch::TraceStep;
 use twinpath_coherence::Clock;
-use twinpath_core::adjacency::BACK;
+use twinpath_core::adjacency::{BACK, shard_of};
 use twinpath_core::pool::Metadata;
 use twinpath_core::wire::{Layout, dissect, fields};
 use twinpath_core::{DropReason, Frame, Instant, Pools};
@@ -48,7 +48,9 @@ impl EgressCheck {
     /// Whether a packet may leave by its port. A function must have chosen that.
     fn fit(&self, departure: &Departure) -> Fit {
         let chosen = departure.frame.metadata().egress;
-        let is_routed = !departure.is_reply && chosen.is_some_and(|egress| egress != BACK);
+        let is_routed = !departure.is_reply
+            && shard_of(chosen).is_none()
+            && chosen.is_some_and(|egress| egress != BACK);
         match is_routed && !self.mtus.let_pass(&departure.frame) {
             true => self.mtus.fit(&departure.frame, departure.port),
             false => Fit::Whole,

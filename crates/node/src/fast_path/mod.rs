@@ -5,6 +5,7 @@
 //! each on the fast path if it can. What needs the workers at an element goes there, comes back, and
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
+mod across;
 mod dash;
 mod fragments;
 mod hints;
@@ -18,6 +19,7 @@ mod rules;
 mod walk;
 mod watched;
 
+pub use across::Joints;
 pub use dash::DashStage;
 pub(crate) use dash::{MOST_HELD, done};
 pub use leaving::EgressCheck;
@@ -37,6 +39,7 @@ use lane::Batch;
 use payloads::Payloads;
 use std::sync::Arc;
 use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{
@@ -75,6 +78,14 @@ pub struct PathCounters {
     pub aside_packets: u64,
     /// Their bytes.
     pub aside_bytes: u64,
+    /// Packets that went on in another shard, and that the slow path had not seen here.
+    pub gone_across_packets: u64,
+    /// Their bytes.
+    pub gone_across_bytes: u64,
+    /// Packets that came from another shard, and that the slow path had not seen there.
+    pub come_across_packets: u64,
+    /// Their bytes.
+    pub come_across_bytes: u64,
     /// Packets that left without the slow path.
     pub fast_packets: u64,
     /// Their bytes.
@@ -100,12 +111,14 @@ pub struct PathCounters {
 impl PathCounters {
     /// Packets that entered the chain, and that the slow path has not seen.
     pub const fn settled_packets(&self) -> u64 {
-        self.packets_in - self.aside_packets - self.punted_packets
+        let entered = self.packets_in + self.come_across_packets;
+        entered - self.gone_across_packets - self.aside_packets - self.punted_packets
     }
 
     /// Their bytes.
     pub const fn settled_bytes(&self) -> u64 {
-        self.bytes_in - self.aside_bytes - self.punted_bytes
+        let entered = self.bytes_in + self.come_across_bytes;
+        entered - self.gone_across_bytes - self.aside_bytes - self.punted_bytes
     }
 }
 
@@ -167,6 +180,8 @@ pub struct FastPath {
     fragments: Vec<Option<Box<Fragments>>>,
     /// Where payloads wait while their headers are on the slow path.
     payloads: Option<Box<Payloads>>,
+    /// Where packets of other shards enter.
+    joints: Joints,
     /// By which ports packets leave.
     egress: Egress,
     /// Who tells senders of packets that cannot be delivered, if somebody does.
@@ -210,6 +225,7 @@ impl FastPath {
             counts: PathCounters::default(),
             fragments: Vec::new(),
             payloads: None,
+            joints: Joints::default(),
             egress: Egress::default(),
             egress_check: None,
             departing: Vec::new(),
@@ -565,6 +581,9 @@ impl FastPath {
         if self.dash_at(header.element).is_some() {
             return self.answered_packet(frame, header.slot, position, io);
         }
+        if shard_of(frame.metadata().egress).is_some() {
+            return self.leave_across(frame, io);
+        }
         match header.is_reply && !header.metadata.is_answer {
             true => self.depart(frame, true, io),
             false => self.go_on(frame, position, io),
@@ -582,6 +601,22 @@ impl FastPath {
         let hash = header.key.hash(self.steering.hash_key());
         self.send(frame, &header, hash, io);
         true
+    }
+
+    /// Packets have come from other shards; they are drained.
+    pub fn receive_across(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let first = out.departures.len();
+        let mut io = Io { clock, pools, out };
+        for frame in frames.drain(..) {
+            self.take_across(frame, &mut io);
+        }
+        self.settle_departures(first, &mut io);
     }
 
     /// Lets time pass for the timers of all elements.

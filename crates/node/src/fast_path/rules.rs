@@ -2,6 +2,7 @@
 
 use super::lane::{InFront, Passed, set_egress};
 use crate::position::Position;
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::fragments::DatagramFlows;
 use twinpath_core::wire::layout::{Fragment, Layout};
 use twinpath_core::{Decision, Direction, Frame, HashKey};
@@ -99,7 +100,9 @@ impl RuleStage {
                 false => table.other_packet(earlier, bytes, &other.layout, shown, now),
             };
             match decision {
-                Some(Decision::Forward { egress }) => set_egress(frame, egress),
+                Some(Decision::Forward { egress }) if shard_of(egress).is_none() => {
+                    set_egress(frame, egress);
+                }
                 decision => return (passed, decision),
             }
             passed += 1;

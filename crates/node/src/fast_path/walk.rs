@@ -32,6 +32,7 @@ use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
 use crate::position::Position;
 use crate::watch::TraceStep;
 use twinpath_coherence::{Clock, Parsed, StateStage};
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Decision, Direction, DropReason, Frame, Keyed, Pools, Steering};
@@ -237,13 +238,17 @@ impl FastPath {
             None => self.meet(frame, &shape, position, hint, io.clock),
         };
         let layout = shape.layout();
-        if let Decision::Forward { egress } = decision {
-            set_egress(frame, egress);
-        }
+        let goes_on = match decision {
+            Decision::Forward { egress } => {
+                set_egress(frame, egress);
+                shard_of(egress).is_none()
+            }
+            _ => false,
+        };
         if found != hint {
             ahead.found(number, position.element, found);
         }
-        if matches!(decision, Decision::Forward { .. }) {
+        if goes_on {
             return true;
         }
         let mut frame = lane.take(at);
@@ -296,7 +301,10 @@ impl FastPath {
         match decision {
             Decision::Forward { egress } => {
                 set_egress(&mut frame, egress);
-                self.go_on(frame, position, io);
+                match shard_of(egress) {
+                    None => self.go_on(frame, position, io),
+                    Some(_) => self.leave_across(frame, io),
+                }
             }
             Decision::Reply => self.depart(frame, true, io),
             Decision::Drop(reason) => self.drop_at(Some(position.element), frame, reason, io),
@@ -343,7 +351,9 @@ impl FastPath {
             };
             let shape = Shape::Other(&parsed);
             match self.meet(&mut frame, &shape, position, 0, io.clock).0 {
-                Decision::Forward { egress } => set_egress(&mut frame, egress),
+                Decision::Forward { egress } if shard_of(egress).is_none() => {
+                    set_egress(&mut frame, egress);
+                }
                 decision => return self.stop(decision, frame, &layout, position, io),
             }
             next = self.behind(position, is_answer);

@@ -129,9 +129,21 @@ impl KernelFollower {
         let prefixes = self.monitor.view_mut().take_changed(usize::MAX);
         let imported = self.importer.import(service, self.monitor.view(), prefixes);
         self.monitor.view_mut().take_other_addresses();
+        self.tell_known_neighbors();
         self.tell_addresses();
         self.count(0);
         imported.service
+    }
+
+    /// Ports hear of all neighbours that the kernel knows before their first packet, and of what becomes of
+    /// them: packets wait for none of these.
+    fn tell_known_neighbors(&mut self) {
+        let known: Arc<[_]> = self.monitor.view().neighbors().take(MOST_ASKED).collect();
+        // They are in the list.
+        self.monitor.view_mut().take_neighbor_changes();
+        self.asked
+            .extend(known.iter().map(|one| (one.port, one.address)));
+        self.end.tell(&KernelNews::Neighbors(known));
     }
 
     fn learn_first(&mut self) -> Result<(), KernelError> {

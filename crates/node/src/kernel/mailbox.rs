@@ -24,7 +24,9 @@ const TOLD: usize = 4096;
 pub enum KernelNews {
     /// The addresses of the host are these.
     Addresses(Arc<HostAddresses>),
-    /// What has become of a neighbour that was asked for.
+    /// These neighbours are known at the start.
+    Neighbors(Arc<[NeighborChange]>),
+    /// What has become of a neighbour that was asked for, or told.
     Neighbor(NeighborChange),
 }
 

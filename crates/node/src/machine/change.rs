@@ -448,6 +448,7 @@ impl Machine {
         };
         let Replacement {
             admission,
+            joints,
             egress_check,
             splits,
             verifies,
@@ -466,6 +467,7 @@ impl Machine {
         } = task.replaced;
         self.path
             .replace(admission, steering, (fast, order, &needs_ports), to_free);
+        self.path.set_joints(joints);
         self.path.set_egress_check(egress_check);
         self.path.set_splitting(splits);
         self.path.set_verifying(verifies);

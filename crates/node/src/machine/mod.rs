@@ -8,8 +8,9 @@
 //!
 //! 1. It hands in bursts that arrived ([`Machine::receive`]), never more frames than there is
 //!    [room](Machine::room) for.
-//! 2. It carries what comes out: [departures](Output::departures) to ports, [frames](Output::frames)
-//!    to workers and what those give back to [`Machine::returned`], in order, each way;
+//! 2. It carries what comes out: [departures](Output::departures) to ports, those whose egress [names a
+//!    shard](twinpath_core::adjacency::shard_of) to that one's [machine](Machine::receive_across),
+//!    [frames](Output::frames) to workers and what those give back to [`Machine::returned`], in order, each way;
 //!    [messages](Output::messages) to ports that lead to memory servers, and all that comes by those
 //!    ports to [`Machine::receive_from_servers`].
 //! 3. When all that a worker gave back has been handed in, it says [how far the worker
@@ -363,6 +364,17 @@ impl Machine {
         let watermark = self.watermark();
         self.path
             .undelivered(frames, watermark, clock, &mut self.pools, &mut self.out);
+        self.put_out(out);
+    }
+
+    /// Takes packets that have come from other shards, each with its time; they are drained. There are never
+    /// more than there is [room](Self::room) for.
+    pub fn receive_across(&mut self, frames: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        if self.path.keeps_payloads() {
+            self.let_payloads_pass(clock, out);
+        }
+        self.path
+            .receive_across(frames, clock, &mut self.pools, &mut self.out);
         self.put_out(out);
     }
 

@@ -1,7 +1,7 @@
 //! Another chain, ready to be taken.
 
 use crate::admission::Admission;
-use crate::fast_path::{EgressCheck, FastPlan};
+use crate::fast_path::{EgressCheck, FastPlan, Joints};
 use crate::position::ElementOrder;
 use crate::worker::{Blueprint, SlowPlan};
 use twinpath_control::operator::Applied;
@@ -11,6 +11,8 @@ use twinpath_core::{Pools, Steering};
 pub struct Replacement {
     /// What is let in, and which way it goes.
     pub admission: Admission,
+    /// Where packets of other shards enter.
+    pub joints: Joints,
     /// Who tells senders of packets that cannot be delivered.
     pub egress_check: Option<EgressCheck>,
     /// Whether the functions do without payloads, so that packets may be split.

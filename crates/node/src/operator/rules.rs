@@ -7,7 +7,7 @@ use twinpath_control::operator::{EntryView, Filter, RuleView};
 use twinpath_control::report::units;
 use twinpath_control::service::Service;
 use twinpath_core::Adjacency;
-use twinpath_core::adjacency::FIRST_ADJACENCY;
+use twinpath_core::adjacency::{FIRST_ADJACENCY, shard_of};
 use twinpath_core::wire::Address;
 use twinpath_core::{Direction, Instant, Named};
 use twinpath_rulecache::{Action, CachedRule, EntryId, Field, NewRule, RuleFunction, words};
@@ -46,6 +46,9 @@ impl PortNames {
 
     /// The same of a number by which packets leave, and whom they leave for there.
     fn egress(&self, number: u16) -> Option<String> {
+        if let Some(shard) = shard_of(Some(number)) {
+            return Some(format!("shard {shard}"));
+        }
         let Some(adjacency) = number.checked_sub(FIRST_ADJACENCY) else {
             return self.name(number).cloned();
         };
@@ -248,6 +251,7 @@ fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinpath_core::adjacency::in_shard;
     use twinpath_rulecache::Rewrites;
 
     #[test]
@@ -265,6 +269,7 @@ mod tests {
             (FIRST_ADJACENCY, Some("uplink")),
             (FIRST_ADJACENCY + 1, Some("uplink towards 10.0.0.1")),
             (FIRST_ADJACENCY + 2, None),
+            (in_shard(3), Some("shard 3")),
         ] {
             assert_eq!(ports.egress(egress).as_deref(), told, "{egress}");
         }

@@ -7,7 +7,7 @@ use crate::live_ports::LivePorts;
 use crate::mirror::Mirror;
 use crate::observe::Observer;
 use crate::pinning;
-use crate::shards::{CurrentPartition, Merged, share};
+use crate::shards::{Across, CurrentPartition, Merged, share};
 use crate::sink::Sink;
 use crate::source::{Clocks, Part, Source};
 use crate::wiring::{Node, NodeConfig};
@@ -98,9 +98,13 @@ pub fn parts(service: &Service, sources: Vec<Source>, partition: &CurrentPartiti
     // Virtual time has no threads that could wait for each other.
     let is_virtual = service.run.execution == Execution::Virtual;
     let clocks = (!is_virtual).then(|| Clocks::new(shards));
-    let parts = sources.into_iter().zip(Shard::all(shards));
-    let part = |(source, shard): (Source, _)| {
-        source.of_shard(Part::new(partition.clone(), shard, clocks.clone()))
+    let has_crossings = partition.clone().get().has_crossings();
+    let across = Across::all(shards).into_iter();
+    let across = across.map(|end| Some(end).filter(|_| has_crossings));
+    let parts = sources.into_iter().zip(Shard::all(shards)).zip(across);
+    let part = |((source, shard), across): ((Source, _), _)| {
+        let part = Part::new(partition.clone(), shard, clocks.clone(), across);
+        source.of_shard(part)
     };
     parts.map(part).collect()
 }

@@ -1,7 +1,8 @@
 //! Packets that came by another shard's queue, handed over.
 //!
 //! Whichever queue a packet comes by, its [partition](CurrentPartition) says to which shard it belongs. Between any two
-//! shards there are three rings of one writer and one reader: one for packets that have arrived, one for
+//! shards there are three rings of one writer and one reader: one for packets that have arrived, or
+//! [go on](Handoff::goes_across) in the other between hosts inside of both, one for
 //! packets that leave by a port of which only the other has a queue, and one for what memory servers
 //! have sent, which tells by itself [for whom](Receiver::of) it is and waits behind no packet. All keep the order of what goes
 //! through them, and neither waits: what finds a ring full is dropped and counted, so that a shard which
@@ -17,7 +18,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use twinpath_control::report::ShardFigures;
-use twinpath_core::{Frame, Pools};
+use twinpath_core::adjacency::shard_of;
+use twinpath_core::{Frame, Metadata, Pools};
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
 use twinpath_remote::requester::Receiver;
 
@@ -214,6 +216,23 @@ impl Handoff {
         }
     }
 
+    /// A packet goes on in another shard, which its egress names.
+    pub fn goes_across(&mut self, shard: u16, frame: Frame, pools: &mut Pools) {
+        let Some(Some(other)) = self.others.get_mut(usize::from(shard)) else {
+            return pools.give(frame);
+        };
+        match other.arrived.send(frame) {
+            Ok(()) => {
+                other.is_to_wake = true;
+                self.figures.crossed += 1;
+            }
+            Err(frame) => {
+                self.figures.ring_full += 1;
+                pools.give(frame);
+            }
+        }
+    }
+
     /// A frame leaves by a queue of another shard.
     pub fn leaves_by(&mut self, shard: u16, frame: Frame, pools: &mut Pools) {
         let Some(Some(other)) = self.others.get_mut(usize::from(shard)) else {
@@ -298,8 +317,10 @@ impl Handoff {
         self.under_way.load(Ordering::Acquire) == 0
     }
 
-    /// What others have handed over is lost, when all are over.
-    pub fn leave_behind(&mut self, pools: &mut Pools) {
+    /// What others have handed over is lost, when all are over, and so is what has crossed and not entered.
+    pub fn leave_behind(&mut self, across: &mut Vec<Frame>, pools: &mut Pools) {
+        self.figures.left_behind += across.len() as u64;
+        across.drain(..).for_each(|frame| pools.give(frame));
         for other in self.others.iter_mut().flatten() {
             let count = other.arrived_there.receive(&mut self.frames, usize::MAX);
             self.figures.left_behind += count as u64;
@@ -349,11 +370,20 @@ impl Handoff {
     }
 }
 
-/// A copy in other memory; what there is of metadata is what a port says.
+/// A copy in other memory; what there is of metadata is what a port says, and of a packet that goes on in
+/// another shard that.
 fn copied(frame: &Frame, pools: &mut Pools) -> Option<Frame> {
     let mut copy = pools.take_filled(frame.bytes())?;
     copy.set_port(frame.port());
     copy.set_segment_bytes(frame.segment_bytes());
+    let metadata = frame.metadata();
+    if shard_of(metadata.egress).is_some() {
+        copy.set_metadata(Metadata {
+            egress: metadata.egress,
+            was_on_slow_path: metadata.was_on_slow_path,
+            ..Metadata::default()
+        });
+    }
     Some(copy)
 }
 
@@ -623,6 +653,29 @@ mod tests {
             (figures.server_frames_lost, figures.lost()),
             (RING as u64, 0)
         );
+    }
+
+    /// A packet that goes on in another shard comes there as such, whatever it looks like.
+    #[test]
+    fn what_crosses_is_told_from_what_arrived() {
+        let mut ends = ends(2);
+        let mut pools = Pools::new(64, 1);
+        let mut frame = pools.take_filled(&packet(1, 1)).expect("room");
+        frame.set_metadata(Metadata {
+            egress: Some(twinpath_core::adjacency::in_shard(1)),
+            was_on_slow_path: true,
+            ..Metadata::default()
+        });
+        frame.set_port(3);
+        ends[0].goes_across(1, frame, &mut pools);
+        assert_eq!(ends[0].figures().crossed, 1);
+        let mut taken = Vec::new();
+        ends[1].take_arrived(RING, &mut pools, &mut taken);
+        let metadata = taken[0].metadata();
+        assert_eq!((shard_of(metadata.egress), taken[0].port()), (Some(1), 3));
+        assert!(metadata.was_on_slow_path);
+        ends[1].leave_behind(&mut taken, &mut pools);
+        assert_eq!(ends[1].figures().left_behind, 1);
     }
 
     #[test]

@@ -23,22 +23,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twinpath_classify::Prefix;
 use twinpath_control::service::Service;
-use twinpath_core::hash::seed_for;
 use twinpath_core::key::KeyKind;
-use twinpath_core::wire::layout::{Layout, Network};
+use twinpath_core::wire::layout::{Fragment, Layout, Network};
 use twinpath_core::wire::tunnel::Tunnel;
 use twinpath_core::wire::{Address, Endpoint, MacAddress, dissect, fields};
-use twinpath_core::{Direction, HashKey, Steering};
+use twinpath_core::{Direction, Steering};
 use twinpath_dash::tables::ApplianceEntry;
-use twinpath_nf::shard::{Owner, Owners};
+use twinpath_nf::shard::{HostShards, Owners};
 use twinpath_rulecache::Sides;
 
 /// Assigns packets to shards.
 #[derive(Clone)]
 pub struct Partition {
-    shards: u16,
+    hosts: HostShards,
     steering: Steering,
-    hash_key: HashKey,
     /// Addresses of balanced services and their servers.
     services: HashSet<Address>,
     has_store: bool,
@@ -72,8 +70,21 @@ impl Dpu {
     }
 }
 
+/// Whether a packet may go on in another shard than it belongs to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Crossing {
+    /// It does not.
+    None,
+    /// In the one with this number.
+    To(u16),
+    /// In one that is not told by the packet alone: a later fragment.
+    ToSome,
+}
+
 /// A function of the chain that translates addresses.
 struct Translation {
+    /// Whether packets between hosts inside go through it in both their shards.
+    joins_shards: bool,
     inside: Sides,
     external: Sides,
     owners: Box<dyn Owners>,
@@ -192,10 +203,11 @@ impl Partition {
             .collect();
         let translations = service.chain.iter().filter_map(|instance| {
             let owners = instance.config.owners(shards)?;
-            Some((instance.config.translation()?, owners))
+            Some((&instance.config, instance.config.translation()?, owners))
         });
-        let translations = translations.map(|(translated, owners)| {
+        let translations = translations.map(|(config, translated, owners)| {
             Ok(Translation {
+                joins_shards: config.joins_shards(),
                 inside: Sides::new(translated.inside)?,
                 external: Sides::new(translated.external)?,
                 of: Translated {
@@ -207,8 +219,7 @@ impl Partition {
             })
         });
         Ok(Self {
-            shards,
-            hash_key: HashKey::new(seed_for(service.seed, "shards")),
+            hosts: HostShards::new(service.seed, shards),
             services,
             translations: translations.collect::<Result<_, BuildError>>()?,
             has_store: !steering.are_connections(),
@@ -264,7 +275,7 @@ impl Partition {
 
     /// The number of the shard that a frame belongs to; what has no addresses belongs to the first.
     pub fn shard(&self, bytes: &[u8]) -> u16 {
-        if self.shards == 1 {
+        if self.hosts.count() == 1 {
             return 0;
         }
         let Ok(layout) = dissect(bytes) else {
@@ -285,35 +296,70 @@ impl Partition {
         }
     }
 
+    /// Whether packets go on in other shards than they belong to.
+    pub fn has_crossings(&self) -> bool {
+        let mut translations = self.translations.iter();
+        self.hosts.count() > 1 && translations.any(|translation| translation.joins_shards)
+    }
+
+    /// Whether a packet goes on in another shard than [it belongs to](Self::shard): one from inside to an
+    /// external address that somebody else inside has.
+    pub fn crossing(&self, bytes: &[u8]) -> Crossing {
+        let Ok(layout) = dissect(bytes) else {
+            return Crossing::None;
+        };
+        let ends = ends(bytes, &layout).filter(|_| self.dpu.is_none());
+        ends.map_or(Crossing::None, |ends| {
+            self.crossing_of(&ends, layout.fragment == Fragment::Later)
+        })
+    }
+
+    fn crossing_of(&self, ends: &Ends, has_no_ports: bool) -> Crossing {
+        let (from, to) = (ends.source.address, ends.destination.address);
+        let mut translations = self.translations.iter();
+        let translation = translations
+            .find(|one| one.joins_shards && is_of(&one.inside, from) && is_of(&one.external, to));
+        let Some(translation) = translation else {
+            return Crossing::None;
+        };
+        if has_no_ports {
+            return Crossing::ToSome;
+        }
+        match self.owner(translation, ends.destination, ends.protocol) {
+            Some(shard) if shard != self.hosts.of_host(from) => Crossing::To(shard),
+            _ => Crossing::None,
+        }
+    }
+
     fn shard_of_key(&self, bytes: &[u8], layout: &Layout) -> Option<u16> {
         let keyed = self.steering.key(bytes, layout)?;
         let is_entry = keyed.key.kind() == KeyKind::Entry;
-        is_entry.then(|| self.scaled(keyed.key.hash(&self.hash_key)))
+        is_entry.then(|| self.hosts.of_hash(keyed.key.hash(self.hosts.key())))
     }
 
     fn of_eni(&self, MacAddress([a, b, c, d, e, f]): MacAddress) -> u16 {
         let bits = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-        self.scaled(self.hash_key.hash([bits]))
+        self.hosts.of_hash(self.hosts.key().hash([bits]))
     }
 
     fn shard_of(&self, ends: &Ends) -> u16 {
         let (from, to) = (ends.source.address, ends.destination.address);
         match [from, to].map(|address| self.services.contains(&address)) {
-            [false, true] => return self.of_host(from),
+            [false, true] => return self.hosts.of_host(from),
             [true, false] => return self.of_client(ends.destination, ends.protocol),
             _ => {}
         }
         for translation in &*self.translations {
             match [from, to].map(|address| is_of(&translation.inside, address)) {
-                [true, false] => return self.of_host(from),
-                [false, true] => return self.of_host(to),
+                [true, false] => return self.hosts.of_host(from),
+                [false, true] => return self.hosts.of_host(to),
                 _ => {}
             }
             if let Some(shard) = self.owner(translation, ends.destination, ends.protocol) {
                 return shard;
             }
         }
-        self.scaled(self.hash(from.min(to), from.max(to)))
+        self.hosts.of_hosts(from.min(to), from.max(to))
     }
 
     /// The shard of whom a balanced service answers: a host inside may have asked by an external
@@ -322,7 +368,7 @@ impl Partition {
         let mut translations = self.translations.iter();
         translations
             .find_map(|translation| self.owner(translation, client, protocol))
-            .unwrap_or_else(|| self.of_host(client.address))
+            .unwrap_or_else(|| self.hosts.of_host(client.address))
     }
 
     /// The shard that an external endpoint of a translation belongs to.
@@ -330,25 +376,8 @@ impl Partition {
         if !is_of(&translation.external, end.address) {
             return None;
         }
-        Some(match translation.owners.owner(end, protocol) {
-            Owner::Host(host) => self.of_host(host),
-            Owner::Shard(shard) => shard.min(self.shards - 1),
-        })
-    }
-
-    fn of_host(&self, host: Address) -> u16 {
-        self.scaled(self.hash(host, host))
-    }
-
-    fn hash(&self, one: Address, other: Address) -> u64 {
-        let [high, low] = [(one.0 >> 64) as u64, one.0 as u64];
-        let other = (other.0 >> 64) as u64 ^ (other.0 as u64).rotate_left(32);
-        self.hash_key.hash([high, low, other])
-    }
-
-    /// A shard by the hash, all as often.
-    fn scaled(&self, hash: u64) -> u16 {
-        ((u128::from(hash) * u128::from(self.shards)) >> 64) as u16
+        let owner = translation.owners.owner(end, protocol);
+        Some(self.hosts.of_owner(owner))
     }
 }
 
@@ -463,6 +492,45 @@ mod tests {
             let client = format!("203.0.113.{client}:4000");
             let asked = shard(&gateway, &client, "198.51.100.1:80");
             assert_eq!(shard(&gateway, "198.51.100.9:8080", &client), asked);
+        }
+    }
+
+    /// Whole packets, fragments, and errors about them.
+    #[test]
+    fn packets_cross_to_who_has_the_external_endpoint() {
+        let gateway = partition(GATEWAY);
+        assert!(gateway.has_crossings());
+        let mut crossed = 0;
+        for port in (2000..10_000).step_by(50) {
+            let (from, shown) = ("10.0.0.7:5000", format!("192.0.2.1:{port}"));
+            let [own, owner] = [from, "203.0.113.7:53"].map(|from| shard(&gateway, from, &shown));
+            let expected = match own == owner {
+                true => Crossing::None,
+                false => Crossing::To(owner),
+            };
+            let sent = builder(from, &shown).payload_len(64);
+            let crossing =
+                |packet: PacketBuilder<'_>| gateway.crossing(&packet.to_vec().expect("short"));
+            assert_eq!(crossing(sent), expected, "{port}");
+            assert_eq!(crossing(sent.fragment(0, true)), expected);
+            assert_eq!(crossing(sent.fragment(32, false)), Crossing::ToSome);
+            let seen = builder(&shown, from).to_vec().expect("short");
+            let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 3 }, &seen);
+            assert_eq!(
+                crossing(error),
+                expected,
+                "an error about what came from there"
+            );
+            crossed += u32::from(own != owner);
+        }
+        assert!(crossed > 100, "{crossed}");
+        for (from, to) in [
+            ("203.0.113.7:53", "192.0.2.1:2000"),
+            ("10.0.0.7:5000", "203.0.113.7:53"),
+            ("10.0.0.7:5000", "10.0.0.8:53"),
+        ] {
+            let packet = builder(from, to).to_vec().expect("short");
+            assert_eq!(gateway.crossing(&packet), Crossing::None, "{from} {to}");
         }
     }
 

@@ -4,7 +4,7 @@ use crate::build_error::BuildError;
 use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Share;
-use twinpath_nf::shard::Shard;
+use twinpath_nf::shard::{HostShards, Shard};
 
 /// The service as one shard's node has it: slots, flows, exact rules and what functions give out are
 /// divided. All other sizes are each shard's.
@@ -28,14 +28,15 @@ pub fn share(service: &Service, shard: Shard) -> Result<Service, BuildError> {
     if let Some(split) = &mut own.split {
         split.become_share_of(shard);
     }
+    let hosts = HostShards::new(service.seed, shard.of);
     for instance in &mut own.chain {
-        take_part(instance, shard)?;
+        take_part(instance, shard, hosts)?;
     }
     Ok(own)
 }
 
-fn take_part(instance: &mut Instance, shard: Shard) -> Result<(), BuildError> {
-    let part = instance.config.of_shard(shard);
+fn take_part(instance: &mut Instance, shard: Shard, hosts: HostShards) -> Result<(), BuildError> {
+    let part = instance.config.of_shard(shard, hosts);
     let part = part.map_err(|source| BuildError::Function {
         function: instance.name.to_string(),
         source,

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::sink::Sink;
 use std::time::Duration;
 use twinpath_control::report::{KernelFigures, PortLosses, Report};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 use twinpath_ports::State;
 
@@ -59,6 +59,16 @@ pub trait PacketIo {
     /// Takes packets that have left and that nobody takes at their link, each with its port.
     fn undelivered(&mut self, _frames: &mut Vec<Frame>) {}
 
+    /// A packet leaves for another shard. Its buffer goes back to the machine's pools, now or later, and
+    /// what that shard does not take is counted.
+    fn goes_across(&mut self, _shard: u16, frame: Frame, machine: &mut Machine) {
+        machine.pools().give(frame);
+    }
+
+    /// Takes packets that have come from other shards, no more than the machine has room for, each with
+    /// its time.
+    fn come_across(&mut self, _machine: &mut Machine, _frames: &mut Vec<Frame>) {}
+
     /// What has left until now goes out; no packet older than `watermark` will leave any more.
     ///
     /// # Errors
@@ -89,12 +99,19 @@ pub(super) struct Replay<'a, S> {
     pub sink: &'a mut S,
 }
 
+/// Whether all packets that have entered a machine are through.
+pub fn is_settled(machine: &Machine) -> bool {
+    machine.watermark() >= machine.arrived()
+}
+
 /// A source cannot wake anybody: it is looked at again soon.
 const REST: Duration = Duration::from_micros(20);
 
 impl<S: Sink> PacketIo for Replay<'_, S> {
     fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
+        self.arrivals.settle(true);
         let first = self.arrivals.first()?;
+        let first = first.or_else(|| self.arrivals.first_across());
         Ok(first.or_else(|| self.arrivals.now()))
     }
 
@@ -109,7 +126,19 @@ impl<S: Sink> PacketIo for Replay<'_, S> {
         received_ns: u64,
         burst: &mut Vec<Frame>,
     ) -> Result<Filled, CaptureError> {
+        self.arrivals.settle(is_settled(machine));
         self.arrivals.fill(machine, now, received_ns, burst)
+    }
+
+    fn goes_across(&mut self, shard: u16, frame: Frame, machine: &mut Machine) {
+        if !self.arrivals.send_across(shard, &frame) {
+            machine.count_drop(DropReason::RunEnded);
+        }
+        machine.pools().give(frame);
+    }
+
+    fn come_across(&mut self, machine: &mut Machine, frames: &mut Vec<Frame>) {
+        self.arrivals.take_across(machine, frames);
     }
 
     fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {

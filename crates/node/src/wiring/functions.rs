@@ -12,12 +12,16 @@ use twinpath_slowpath::{Chain, NetworkFunction};
 
 /// The chain's elements: functions in a row that make rules, or that share flow state. Functions
 /// that decide last are an element of their own, unless the whole chain is one: packets pass the
-/// others in either order before them.
+/// others in either order before them. One at which packets of other shards enter is the first of its
+/// element.
 pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
-    let is_whole = service.chain.iter().all(Instance::makes_rules);
+    let is_spread = service.run.shards.0 > 1;
+    let begins = move |one: &Instance| is_spread && one.config.joins_shards();
+    let mut behind_first = service.chain.iter().skip(1);
+    let is_whole = service.chain.iter().all(Instance::makes_rules) && !behind_first.any(begins);
     let alike = move |one: &Instance, other: &Instance| {
         let goes_together = is_whole || one.decides_last() == other.decides_last();
-        one.form() == other.form() && goes_together
+        one.form() == other.form() && goes_together && !begins(other)
     };
     service.chain.chunk_by(alike)
 }

@@ -4,7 +4,7 @@ use super::functions::{chain, element_chain, elements, seed_of};
 use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
-use crate::fast_path::EgressCheck;
+use crate::fast_path::{EgressCheck, Joints};
 use crate::mtu::Mtus;
 use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
@@ -45,6 +45,25 @@ pub fn admission(service: &Service) -> Result<Admission, BuildError> {
     Ok(admission
         .with_reception(reception(service))
         .with_tunnels(opens_tunnels))
+}
+
+/// Where packets of other shards enter the chain.
+///
+/// # Errors
+/// Too many external addresses.
+pub fn joints(service: &Service) -> Result<Joints, BuildError> {
+    if service.run.shards.0 == 1 {
+        return Ok(Joints::default());
+    }
+    let joints = (0..)
+        .zip(elements(service))
+        .filter_map(|(number, instances)| {
+            let config = &instances[0].config;
+            let translation = config.translation().filter(|_| config.joins_shards())?;
+            Some((translation.external, number))
+        });
+    let joints = joints.map(|(external, number)| Ok((Sides::new(external)?, number)));
+    Ok(Joints::new(joints.collect::<Result<_, BuildError>>()?))
 }
 
 /// Whether one service lets other frames in than another, or sends them another way.

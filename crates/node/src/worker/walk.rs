@@ -4,6 +4,7 @@
 use super::Worker;
 use crate::position::{ElementOrder, Position};
 use twinpath_coherence::slow::Outgoing;
+use twinpath_core::adjacency::shard_of;
 use twinpath_core::wire::{Fragment, Layout, dissect};
 use twinpath_core::{DropReason, Frame, Keyed, Pools};
 use twinpath_link::{Header, Message};
@@ -94,6 +95,9 @@ fn onward(outgoing: &Outgoing, order: ElementOrder) -> Option<Position> {
         element: header.element,
         direction: metadata.direction,
     };
+    if shard_of(metadata.egress).is_some() {
+        return None;
+    }
     match (header.has_packet, metadata.is_answer) {
         (true, true) => order.back(place),
         (true, false) if !header.is_reply => order.next(place),

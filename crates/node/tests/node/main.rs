@@ -12,6 +12,7 @@ mod dash_faults;
 mod dash_zero_loss;
 mod direction;
 mod evasions;
+mod hairpins;
 mod identifications;
 mod migration;
 mod mtu;

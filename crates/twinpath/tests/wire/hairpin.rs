@@ -1,8 +1,11 @@
-//! Two hosts behind one translation reach each other by external addresses.
+//! Two hosts behind one translation reach each other by external addresses, also where they belong to two
+//! shards.
 
 use super::middle::Middle;
 use super::programs::{WebServer, succeed, succeeds_soon};
+use twinpath_core::wire::Address;
 use twinpath_netns::{Network, has_program, is_possible};
+use twinpath_nf::shard::HostShards;
 
 /// Two homes and the world.
 fn network() -> Network {
@@ -19,10 +22,22 @@ fn network() -> Network {
     network
 }
 
-fn service(driver: &str) -> String {
+/// A seed with which the hosts inside belong to two shards, if there are two.
+fn seed() -> u64 {
+    let [client, neighbor] = [[192, 168, 1, 10], [192, 168, 2, 10]].map(Address::from_v4);
+    let parts = |seed: &u64| {
+        let hosts = HostShards::new(*seed, 2);
+        hosts.of_host(client) != hosts.of_host(neighbor)
+    };
+    (0..).find(parts).expect("half of them do")
+}
+
+fn service(driver: &str, shards: u16) -> String {
+    let seed = seed();
     format!(
         r#"[service]
 name = "hairpin"
+seed = {seed}
 chain = ["firewall", "napt", "router"]
 inside = ["192.168.0.0/16"]
 inside_ports = ["home", "shop"]
@@ -43,6 +58,9 @@ rules = [
 inside = ["192.168.0.0/16"]
 external = ["198.51.100.7"]
 forward = [{{ protocol = "tcp", external = "198.51.100.7:8080", to = "192.168.2.10:80" }}]
+
+[run]
+shards = {shards}
 
 [rule_cache]
 window = "10ms"
@@ -72,16 +90,19 @@ fn hosts_inside_reach_each_other_by_external_addresses() {
     if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
         return;
     }
-    for driver in super::DRIVERS {
+    for (driver, shards) in super::DRIVERS
+        .into_iter()
+        .flat_map(|one| [(one, 2), (one, 1)])
+    {
         let network = network();
-        let middle = Middle::start(&network, &service(driver));
+        let middle = Middle::start(&network, &service(driver, shards));
         let server = WebServer::start(&network, "neighbor");
         let url = |path: &str| format!("http://{EXTERNAL}/{path}");
         for host in ["client", "server", "neighbor"] {
             let who = ["-sS", "--max-time", "2", &url("who")];
             assert!(
                 succeeds_soon(&network, host, "curl", &who),
-                "{driver}: {host}"
+                "{driver}, {shards} shards: {host}"
             );
             server.is_fetched(&network, host, EXTERNAL);
         }
@@ -95,11 +116,16 @@ fn hosts_inside_reach_each_other_by_external_addresses() {
             assert_eq!(
                 succeed(&network, host, "curl", &from),
                 seen,
-                "{driver}: {host}"
+                "{driver}, {shards} shards: {host}"
             );
         }
         let report = middle.stop();
-        println!("{driver}: {:?} {:?}", report.fast, report.drops);
+        println!(
+            "{driver}, {shards} shards: {:?} {:?}",
+            report.fast, report.drops
+        );
         assert!(report.fast.packets > 300, "{driver}: {:?}", report.fast);
+        let crossed: u64 = report.shards.iter().map(|shard| shard.crossed).sum();
+        assert_eq!(crossed > 100, shards > 1, "{driver}: {:?}", report.shards);
     }
 }

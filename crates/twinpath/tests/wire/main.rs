@@ -1,5 +1,6 @@
 //! Twinpath between cables: real programs on real interfaces, in network namespaces.
 
+mod announced;
 mod applications;
 mod balanced;
 mod banned;

@@ -50,6 +50,18 @@ impl Injector {
         Self { port, pools }
     }
 
+    /// Sends frames in one go, no more than a burst.
+    pub fn send_together(&mut self, frames: impl Iterator<Item = Vec<u8>>) {
+        for bytes in frames {
+            let frame = self
+                .pools
+                .take_filled(&bytes)
+                .expect("no more than a burst");
+            self.port.transmit(frame, &mut self.pools);
+        }
+        self.port.flush(&mut self.pools);
+    }
+
     /// Sends so many frames a second until a time has come. Tells how many there were.
     pub fn send_at(&mut self, rate: u64, end: Instant, mut frame: impl FnMut() -> Vec<u8>) -> u64 {
         let (began, mut sent) = (Instant::now(), 0);

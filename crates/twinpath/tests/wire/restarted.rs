@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use twinpath_control::report::Report;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_netns::{Network, has_program, is_possible};
 
@@ -252,7 +253,8 @@ fn a_restart_costs_no_packet() {
     }
     for (driver, shards) in [("af_packet", 1), ("af_packet", 2), ("af_xdp", 1)] {
         let what = format!("{driver}, {shards} shards");
-        restarts_lose_nothing(&what, &cut_network(), &service(driver, shards), CABLES);
+        let text = service(driver, shards);
+        drop(restarts_lose_nothing(&what, &cut_network(), &text, CABLES));
     }
 }
 
@@ -265,10 +267,16 @@ fn a_restart_costs_no_packet_of_programs_on_this_host() {
     }
     let mut network = Network::new();
     network.host("middle");
-    restarts_lose_nothing("tap", &network, &service("tap", 1), TAPS);
+    drop(restarts_lose_nothing(
+        "tap",
+        &network,
+        &service("tap", 1),
+        TAPS,
+    ));
 }
 
-fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: StreamEnds) {
+/// Returns what the last process tells.
+fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: StreamEnds) -> Report {
     let manager = Manager::start();
     let mut middle = manager.start_service(network, text);
     let names = manager.names();
@@ -290,7 +298,33 @@ fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: StreamE
     let gaps = missing(&numbers);
     assert_eq!(numbers.len() as u64, sent, "{what}: {gaps:?}");
     assert!(numbers.is_sorted(), "{what}: out of order");
-    drop(middle.stop());
+    middle.stop()
+}
+
+/// A gateway that asks for its neighbours knows them when it begins anew: none of the packets that have
+/// waited in the sockets waits for an answer, of which most would be too many.
+#[test]
+fn neighbors_outlive_a_process() {
+    if !can_run() {
+        return;
+    }
+    for (driver, shards) in [("af_packet", 1), ("af_packet", 2), ("af_xdp", 1)] {
+        let network = cut_network();
+        // Packets are for the gateway.
+        network.ip("middle", "link set inside address 02:00:00:00:00:02");
+        let text = format!(
+            "[service]\nname = \"gateway\"\nchain = [\"router\"]\n[run]\nshards = {shards}\n\
+             [ports]\ninside = {{ device = \"inside\", driver = \"{driver}\", addresses = [\"10.9.0.253/24\"] }}\n\
+             outside = {{ device = \"outside\", driver = \"{driver}\", addresses = [\"10.9.0.254/24\"] }}\n\
+             [router]\naddress = \"10.9.0.254\"\n\
+             next_hops = [{{ name = \"in\", port = \"inside\" }}, {{ name = \"out\", port = \"outside\" }}]\n\
+             routes = [{{ to = \"10.9.0.1/32\", via = \"in\" }}, {{ to = \"10.9.0.2/32\", via = \"out\" }}]\n"
+        );
+        let what = format!("{driver}, {shards} shards");
+        let report = restarts_lose_nothing(&what, &network, &text, CABLES);
+        let neighbors = report.neighbors.expect("it has addresses");
+        assert_eq!((neighbors.waited, neighbors.lost()), (0, 0), "{what}");
+    }
 }
 
 /// Where numbers are missing: the ones around each gap.

@@ -38,7 +38,7 @@ impl Napt {
         let forwards = self.external.forwards();
         let (source, destination) = (packet.source().address, packet.destination().address);
         match course {
-            Course::Past | Course::Direct => None,
+            Course::Past | Course::Direct | Course::Across(_) => None,
             Course::Out => Some((forwards.address(source)?, destination)),
             Course::In(_) => Some((source, forwards.host(destination)?)),
             Course::Hairpin(_) => Some((forwards.address(source)?, forwards.host(destination)?)),

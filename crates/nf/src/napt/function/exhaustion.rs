@@ -58,7 +58,7 @@ impl Napt {
         now: Instant,
         answers: &mut Answers<'_>,
     ) {
-        let is_from_inside = matches!(course, Course::Out | Course::Hairpin(_));
+        let is_from_inside = matches!(course, Course::Out | Course::Hairpin(_) | Course::Across(_));
         let Verdict::Drop(
             DropReason::NoPort | DropReason::HostLimit | DropReason::SessionTableFull,
         ) = verdict

@@ -83,6 +83,8 @@ pub(crate) struct FragmentTranslation {
     pub identification: Option<u16>,
     /// Whether its first has come: another is that of another datagram.
     pub is_led: bool,
+    /// The other shard that they go on in, if they do.
+    pub shard: Option<u16>,
 }
 
 /// What became of datagrams whose fragments come.
@@ -231,7 +233,7 @@ impl Napt {
 
     /// What a fragment became that has its addresses and, if any is drawn, its number.
     fn became(&self, packet: &Packet, course: Course, datagram: &Datagram) -> FragmentTranslation {
-        let leaves = matches!(course, Course::Out | Course::Hairpin(_));
+        let leaves = matches!(course, Course::Out | Course::Hairpin(_) | Course::Across(_));
         let is_numbered = leaves && self.external.shares_address(datagram.source);
         let identification = fields::identification(packet.bytes(), &packet.layout);
         FragmentTranslation {
@@ -239,6 +241,10 @@ impl Napt {
             destination: packet.destination().address,
             identification: identification.filter(|_| is_numbered),
             is_led: false,
+            shard: match course {
+                Course::Across(shard) => Some(shard),
+                _ => None,
+            },
         }
     }
 
@@ -275,7 +281,7 @@ impl Napt {
         let own = |host| self.external.only_address(host);
         let host = |external| self.external.forwards().host(external);
         match course {
-            Course::Past | Course::Direct => None,
+            Course::Past | Course::Direct | Course::Across(_) => None,
             Course::Out => Some((own(datagram.source)?, datagram.destination)),
             Course::In(_) => Some((datagram.source, host(datagram.destination)?)),
             Course::Hairpin(_) => Some((own(datagram.source)?, host(datagram.destination)?)),

@@ -14,10 +14,10 @@ use twinpath_rulecache::{Recorded, Verdict};
 
 /// The packet that an error quotes, as its receiver sent it.
 #[derive(Copy, Clone, Debug)]
-struct Quote {
-    source: Endpoint,
+pub(super) struct Quote {
+    pub source: Endpoint,
     destination: Endpoint,
-    kind: Kind,
+    pub kind: Kind,
     /// Of a TCP segment.
     sequence: Option<u32>,
 }
@@ -76,7 +76,7 @@ impl Napt {
             return Ok(false);
         };
         let out = match course {
-            Course::Out | Course::Hairpin(_) => {
+            Course::Out | Course::Hairpin(_) | Course::Across(_) => {
                 let leg = self
                     .out_leg(packet, &quote, now)?
                     .ok_or(Stop::Unsolicited)?;
@@ -92,7 +92,7 @@ impl Napt {
                 let binding = leg.binding.and_then(|binding| self.table.binding(binding));
                 Some(binding.ok_or(Stop::Unsolicited)?.internal)
             }
-            Course::Past | Course::Direct | Course::Out => None,
+            Course::Past | Course::Direct | Course::Out | Course::Across(_) => None,
         };
         let is_done = rewrite_error(packet.whole(), out, inward).is_ok();
         if is_done && out.is_some() {
@@ -183,7 +183,7 @@ pub(crate) fn reason_of(error: &Packet) -> DropReason {
 }
 
 /// The quoted packet, if the error is whole and ports can be told.
-fn quoted(packet: &Packet) -> Option<Quote> {
+pub(super) fn quoted(packet: &Packet) -> Option<Quote> {
     let (bytes, layout) = (packet.bytes(), &packet.layout);
     let quote = Quote {
         source: fields::inner_source(bytes, layout)?,

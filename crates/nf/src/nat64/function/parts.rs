@@ -164,6 +164,7 @@ fn became(packet: &Packet) -> FragmentTranslation {
         destination: packet.destination().address,
         identification: fields::identification(packet.bytes(), &packet.layout),
         is_led: false,
+        shard: None,
     }
 }
 

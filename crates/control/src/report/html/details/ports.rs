@@ -75,6 +75,11 @@ fn shard_card(number: usize, shard: &ShardFigures) -> String {
             shard.left_elsewhere,
             "by queues of other shards",
         ),
+        row(
+            "crossed",
+            shard.crossed,
+            "between hosts inside of two shards",
+        ),
         bad("ring full", shard.ring_full, "another shard was behind"),
         bad("no buffer", shard.no_buffer, "for what others handed over"),
         bad(
@@ -132,6 +137,12 @@ fn neighbors_card(neighbors: &NeighborFigures) -> String {
             "claims of the node's own addresses",
         ),
         row("evictions", neighbors.evictions, "made room for others"),
+        row("waited", neighbors.waited, "packets, for an answer"),
+        row(
+            "announcements",
+            neighbors.announcements,
+            "of addresses, unasked",
+        ),
     ];
     card("Neighbours", &rows)
 }
