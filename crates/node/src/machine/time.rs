@@ -37,6 +37,11 @@ enum DeadlinePhase {
 }
 
 impl Machine {
+    /// What time it is on the packet clock, as the driver has told last: it goes on without packets, too.
+    pub const fn now(&self) -> Instant {
+        self.time.clock.packet
+    }
+
     /// What workers are to be told, whenever it has changed.
     pub fn time(&self) -> Time {
         self.time.told

@@ -61,7 +61,7 @@ impl Control {
         let wanted = query.clone();
         let fast = self.ask_machine(shard, move |machine| {
             let stage = machine.path().dash()?;
-            Some(part(stage.dpu(), from, &wanted, machine.oldest()))
+            Some(part(stage.dpu(), from, &wanted, machine.now()))
         })?;
         if let Some(found) = fast {
             return Ok(found);

@@ -1,6 +1,7 @@
 //! All that is wrong with a service that is sound as a file.
 
 use super::NodeConfig;
+use super::functions::function;
 use crate::build_error::BuildError;
 use twinpath_control::service::Service;
 
@@ -8,13 +9,9 @@ use twinpath_control::service::Service;
 /// parts do not go together. Nothing of the service's sizes is taken.
 pub fn faults(service: &Service) -> Vec<BuildError> {
     let functions = service.chain.iter();
-    let built = functions.map(|one| (one, one.config.build(&service.folder, service.seed)));
-    let wrong = built.filter_map(|(one, built)| {
-        let function = one.name.to_string();
-        let fault = |source| BuildError::Function { function, source };
-        built.err().map(fault)
-    });
-    let faults: Vec<BuildError> = wrong.collect();
+    let faults: Vec<_> = functions
+        .filter_map(|one| function(service, one).err())
+        .collect();
     if !faults.is_empty() {
         return faults;
     }

@@ -83,7 +83,11 @@ pub fn seed_of(service: &Service, instance: &Instance) -> u64 {
     seed_for(service.seed, &instance.name)
 }
 
-fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
+/// A function, made of what an instance says.
+///
+/// # Errors
+/// A file that it needs cannot be read.
+pub(super) fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
     let seed = seed_of(service, instance);
     let built = instance.config.build(&service.folder, seed);
     built.map_err(|source| BuildError::Function {

@@ -290,6 +290,17 @@ fn example(packets: &str) -> String {
     text.replace("packets = 200_000\n", packets)
 }
 
+/// How long a flow has been idle is told by the clock, while no packet comes.
+#[test]
+fn idle_flows_are_told_while_nothing_comes() {
+    let rare = example("").replace("rate_pps = 40_000", "rate_pps = 0.01");
+    let rare = rare.replace("churn_per_minute = 60_000", "churn_per_minute = 0");
+    let running = Running::start_as(&rare);
+    running.ask_until(&["dash", "flows", "--unused", "1s"], |said| {
+        said.code == Some(0)
+    });
+}
+
 #[test]
 fn a_running_dpu_is_looked_at_and_changed() {
     let slow = example("").replace("rate_pps = 40_000", "rate_pps = 4_000");
@@ -625,6 +636,41 @@ fn a_packet_is_traced_through_all_stages() {
                 said.out
             );
         }
+    }
+}
+
+/// What a trace says of tunnels' endpoints, backends and ports is what a run of the same seed does.
+#[test]
+fn a_packet_is_traced_as_it_is_run() {
+    for vector in ["tunnel_endpoints", "load_balancer", "nat_gateway"] {
+        let folder = copied(vector);
+        let config = format!("{SERVICE}config = [\"0-config.json\"]\n");
+        folder.write("dpu.toml", config.as_bytes());
+        let input = ["--in", "0-in.pcap", "--seed", "5"];
+        let run = [
+            "run",
+            "dpu.toml",
+            "--out",
+            "out.pcap",
+            "--no-report",
+            "--execution",
+            "virtual",
+        ];
+        folder.succeed(&[&run[..], &input].concat());
+        let mut left = capture(&folder.path("out.pcap")).into_iter();
+        let came = capture(&folder.path("0-in.pcap")).len();
+        for number in 1..=came {
+            let number = number.to_string();
+            let trace = ["trace", "dpu.toml", "--json", "--packet", &number];
+            let said = folder.succeed(&[&trace[..], &input].concat());
+            let told: Value = serde_json::from_str(&said.out).expect("JSON");
+            if let Some(hex) = told["end"]["packet"]["hex"].as_str() {
+                let (_, sent) = left.next().expect("it left");
+                let sent: String = sent.iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!(hex, sent, "{vector}: packet {number}");
+            }
+        }
+        assert!(came > 3 && left.next().is_none(), "{vector}");
     }
 }
 
