@@ -373,12 +373,15 @@ impl<P: PacketIo> Driver<'_, P> {
         self.put_out()
     }
 
-    /// Tells senders of what nobody took at its link.
+    /// Tells senders of what nobody took at its link. How long it was there is no latency of what they are told.
     fn take_undelivered(&mut self) -> Result<(), CaptureError> {
         self.packets.undelivered(&mut self.port_frames);
         if self.port_frames.is_empty() {
             return Ok(());
         }
+        let received_ns = self.wall_ns();
+        let frames = self.port_frames.iter_mut();
+        frames.for_each(|frame| frame.set_received_ns(received_ns));
         let clock = self.clock();
         self.machine
             .undelivered(&mut self.port_frames, clock, &mut self.output);
