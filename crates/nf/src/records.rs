@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
-use twinpath_core::wire::{Endpoint, MacAddress};
+use twinpath_core::wire::{Endpoint, MacAddress, protocol};
 use twinpath_core::{FlowKey, Instant};
 
 /// Part of a list.
@@ -44,6 +44,15 @@ pub enum Kind {
 impl Kind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Icmp];
+
+    /// The number of its protocol over IPv4.
+    pub(crate) const fn protocol(self) -> u8 {
+        match self {
+            Self::Tcp => protocol::TCP,
+            Self::Udp => protocol::UDP,
+            Self::Icmp => protocol::ICMP,
+        }
+    }
 }
 
 impl fmt::Display for Kind {

@@ -6,6 +6,7 @@
 //! something that was given out, its [`Owners`] tell to which shard it belongs.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use twinpath_core::HashKey;
 use twinpath_core::hash::seed_for;
 use twinpath_core::wire::{Address, Endpoint};
@@ -103,6 +104,35 @@ pub trait Owners: Debug + Send + Sync {
     /// To whom an external endpoint belongs, with a port of this protocol, or the identifier of an
     /// echo.
     fn owner(&self, external: Endpoint, protocol: u8) -> Owner;
+}
+
+/// Which other shards have other external endpoints, as one shard knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherShards {
+    own: u16,
+    hosts: HostShards,
+    owners: Arc<dyn Owners>,
+}
+
+/// Who has what follows from what the shards are made of.
+impl PartialEq for OtherShards {
+    fn eq(&self, other: &Self) -> bool {
+        (self.own, self.hosts) == (other.own, other.hosts)
+    }
+}
+
+impl OtherShards {
+    /// As the shard with this number knows it.
+    pub fn new(own: u16, hosts: HostShards, owners: Arc<dyn Owners>) -> Self {
+        Self { own, hosts, owners }
+    }
+
+    /// The other shard that has an external endpoint of a protocol; `None` if this one does.
+    pub fn of(&self, external: Endpoint, protocol: u8) -> Option<u16> {
+        let owner = self.owners.owner(external, protocol);
+        let shard = self.hosts.of_owner(owner);
+        (shard != self.own).then_some(shard)
+    }
 }
 
 /// A range of ports, both ends included, of which each shard has a part: at its ends lie whole pairs

@@ -5,12 +5,12 @@ mod dynamic;
 mod forward;
 mod ports;
 
-use super::sharding::OtherShards;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::hosts::PrefixLength;
 use crate::idle_time::IdleTime;
+use crate::shard::OtherShards;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

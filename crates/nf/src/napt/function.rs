@@ -16,13 +16,13 @@ pub(crate) mod translatable;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
-use super::sharding::OtherShards;
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::{NatDirection, Segment};
 use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
 use crate::records::Kind;
+use crate::shard::OtherShards;
 use exhaustion::Exhaustion;
 use fragments::Fragments;
 use plan::{Leg, Stop};

@@ -3,8 +3,7 @@
 
 use super::config::{Config, Deterministic, Forwards, LOW, PortsText};
 use super::function::translatable::kind_of;
-use crate::records::Kind;
-use crate::shard::{HostShards, Owner, Owners, Parts, Shard};
+use crate::shard::{HostShards, OtherShards, Owner, Owners, Parts, Shard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use twinpath_core::Share;
@@ -16,11 +15,8 @@ impl Config {
     pub(crate) fn of_shard(&self, shard: Shard, hosts: HostShards) -> Option<Self> {
         let mut own = self.clone();
         own.sessions = shard.share(self.sessions);
-        own.other_shards = (shard.of > 1).then(|| OtherShards {
-            own: shard.number,
-            hosts,
-            owners: Arc::new(self.owners(shard.of)),
-        });
+        let owners = || Arc::new(self.owners(shard.of));
+        own.other_shards = (shard.of > 1).then(|| OtherShards::new(shard.number, hosts, owners()));
         own.identifications = Share::of_slow_path(shard.number, shard.of);
         if self.deterministic.is_none() {
             let PartedPorts { low, ports } = PartedPorts::new(self.ports, shard.of)?;
@@ -52,23 +48,6 @@ impl Config {
                 .clone()
                 .map(|blocks| (blocks, numbers.collect())),
         }
-    }
-}
-
-/// Which other shards have other external endpoints, as one shard knows it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OtherShards {
-    own: u16,
-    hosts: HostShards,
-    owners: Arc<ExternalOwners>,
-}
-
-impl OtherShards {
-    /// The other shard that has an external endpoint; `None` if this one does.
-    pub fn of(&self, external: Endpoint, kind: Kind) -> Option<u16> {
-        let owner = self.owners.owner_of(external, Some(kind));
-        let shard = self.hosts.of_owner(owner);
-        (shard != self.own).then_some(shard)
     }
 }
 
@@ -107,13 +86,7 @@ pub(crate) struct ExternalOwners {
 
 impl Owners for ExternalOwners {
     fn owner(&self, external: Endpoint, protocol: u8) -> Owner {
-        self.owner_of(external, kind_of(protocol))
-    }
-}
-
-impl ExternalOwners {
-    fn owner_of(&self, external: Endpoint, kind: Option<Kind>) -> Owner {
-        let forwarded = kind
+        let forwarded = kind_of(protocol)
             .and_then(|kind| self.forwards.internal(external, kind))
             .map(|internal| internal.address)
             .or_else(|| self.forwards.host(external.address));
@@ -123,7 +96,9 @@ impl ExternalOwners {
         let part = self.parts.and_then(|parts| parts.owner(external.port));
         Owner::Shard(part.unwrap_or(0))
     }
+}
 
+impl ExternalOwners {
     fn host_of_block(&self, external: Endpoint) -> Option<Address> {
         let (blocks, numbers) = self.blocks.as_ref()?;
         let number = *numbers.get(&external.address)?;

@@ -131,7 +131,7 @@ impl Nat64 {
                 kind: Some(kind), ..
             }) => {
                 let receiver = Endpoint::new(v4, packet.destination().port);
-                others.of(receiver, *kind).is_some()
+                others.of(receiver, kind.protocol()).is_some()
             }
             _ => false,
         }

@@ -119,8 +119,13 @@ fn who_sends_to_nobody_is_told() {
             let heard = String::from_utf8_lossy(&output.stdout);
             assert!(heard.contains(told), "{driver}: {heard}");
         }
-        let neighbors = middle.stop().neighbors.expect("ports have addresses");
+        let report = middle.stop();
+        let neighbors = report.neighbors.expect("ports have addresses");
         assert_eq!(neighbors.unanswered_drops, 2, "{driver}");
+        // For three seconds a neighbour is asked, which is nobody's time inside.
+        let latency = [&report.latency.fast, &report.latency.slow];
+        let longest = latency.map(|latency| latency.max_ns);
+        assert!(longest.iter().all(|ns| *ns < 3_000_000_000), "{longest:?}");
     }
 }
 

@@ -24,10 +24,10 @@ impl Napt {
             Translatable::Ports(kind)
             | Translatable::Part(Part {
                 kind: Some(kind), ..
-            }) => others.of(packet.destination(), *kind),
+            }) => others.of(packet.destination(), kind.protocol()),
             Translatable::Error => {
                 let quote = quoted(packet.quote())?;
-                others.of(quote.source, quote.kind)
+                others.of(quote.source, quote.kind.protocol())
             }
             // As its first one.
             Translatable::Part(part) => self.fragments.became(&part.datagram, now)?.shard,
