@@ -32,7 +32,7 @@ pub mod steering;
 pub mod tables;
 
 pub use cost::Cost;
-pub use dpu::{Answer, Dpu, DpuStep, FlowView, Question, Verdict};
+pub use dpu::{Answer, Dpu, DpuStep, FlowView, Question, Verdict, WaitingDatagrams};
 pub use files::{FileError, Files, is_json, json_in};
 pub use reason::Reason;
 pub use settings::Settings;

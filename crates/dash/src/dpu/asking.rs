@@ -42,7 +42,7 @@ pub struct Question {
 }
 
 /// What policies say, and to which question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// What they were asked.
     pub question: Question,
@@ -78,13 +78,17 @@ pub(super) fn datagram_of(inside: &[u8], received: &Received) -> Option<Datagram
     ))
 }
 
+/// Datagrams of which the first fragments wait for an answer.
+#[derive(Debug, Default)]
+pub struct WaitingDatagrams(Vec<OwnDatagram>);
+
 /// What is not answered yet.
 pub(super) struct Asked {
     flows: HashMap<EntryKey, Waiting, Keyed>,
     /// Of which flow the first fragment of a datagram waits for an answer.
     datagrams: HashMap<OwnDatagram, EntryKey, Keyed>,
     /// The answer for the packet in hand.
-    answer: Option<Box<Answer>>,
+    answer: Option<Answer>,
     /// How many questions there have been, as far as it can be counted.
     questions: u32,
 }
@@ -166,14 +170,14 @@ impl Dpu {
         self.finish(buffer, start, &mut received, None, now)
     }
 
-    /// A packet that has stopped goes on, with an answer if it has asked. It may have to ask again: what
-    /// it would ask now may be something else.
+    /// A packet that has stopped goes on, with the answer that it waited for, if there is one. It may have to
+    /// ask again: what it would ask now may be something else.
     pub fn resume(
         &mut self,
         buffer: &mut [u8],
         start: usize,
         now: Instant,
-        answer: Option<Box<Answer>>,
+        answer: Option<&Answer>,
     ) -> DpuStep {
         let frame = buffer.get(start..).unwrap_or(&[]);
         let mut received = match Received::read(frame, &self.tables, &self.settings) {
@@ -183,21 +187,35 @@ impl Dpu {
                 return DpuStep::Done(self.dropped(reason, eni));
             }
         };
-        self.set_answer(answer);
+        self.set_answer(answer.copied());
         let step = self.go_on(buffer, start, &mut received, None, now);
         self.set_answer(None);
         step
     }
 
-    /// Nothing waits for the answer to a question about this key any more.
-    pub fn no_longer_asked(&mut self, key: &EntryKey) {
-        if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
-            let waiting = asked.flows.remove(key).map(|waiting| waiting.datagrams);
-            for datagram in waiting.into_iter().flatten() {
-                // Another flow's may have its name now.
-                if asked.datagrams.get(&datagram) == Some(key) {
-                    asked.datagrams.remove(&datagram);
-                }
+    /// Nothing waits for the answer to a question about this key any more. Returns whose first fragments did.
+    pub fn no_longer_asked(&mut self, key: &EntryKey) -> WaitingDatagrams {
+        let PolicyPlace::Elsewhere(asked) = &mut self.judge else {
+            return WaitingDatagrams::default();
+        };
+        let waiting = asked.flows.remove(key);
+        let mut datagrams = waiting.map_or_else(Vec::new, |waiting| waiting.datagrams);
+        // Another flow's may have its name now.
+        datagrams.retain(|datagram| asked.datagrams.get(datagram) == Some(key));
+        for datagram in &datagrams {
+            asked.datagrams.remove(datagram);
+        }
+        WaitingDatagrams(datagrams)
+    }
+
+    /// Who waited for an answer about a key waits for the next one: somebody in front has asked again.
+    pub fn wait_again(&mut self, key: &EntryKey, datagrams: WaitingDatagrams) {
+        if let PolicyPlace::Elsewhere(asked) = &mut self.judge
+            && let Some(waiting) = asked.flows.get_mut(key)
+        {
+            for datagram in datagrams.0 {
+                asked.datagrams.entry(datagram).or_insert(*key);
+                waiting.datagrams.push(datagram);
             }
         }
     }
@@ -212,7 +230,7 @@ impl Dpu {
         }
     }
 
-    fn set_answer(&mut self, answer: Option<Box<Answer>>) {
+    fn set_answer(&mut self, answer: Option<Answer>) {
         if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
             asked.answer = answer;
         }
@@ -302,8 +320,8 @@ impl Dpu {
 
     /// What they say.
     pub(super) fn judged(&mut self, arrival: &Arrival) -> Result<PolicyDecision, Reason> {
-        let given = match &mut self.judge {
-            PolicyPlace::Elsewhere(asked) => asked.answer.take(),
+        let given = match &self.judge {
+            PolicyPlace::Elsewhere(asked) => asked.answer.as_ref(),
             PolicyPlace::Here => None,
         };
         given.map_or_else(|| self.answer(arrival), |answer| answer.said)

@@ -38,7 +38,7 @@ use crate::settings::Settings;
 use crate::source::ObjectSource;
 use crate::tables::{EniEntry, Limits, Tables};
 
-pub use asking::{Answer, DpuStep, Question};
+pub use asking::{Answer, DpuStep, Question, WaitingDatagrams};
 pub use flows::FlowView;
 
 use actions::Actions;

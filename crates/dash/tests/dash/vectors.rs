@@ -97,8 +97,8 @@ impl Device {
                     let said = messages::answer_bytes(&policies.answer(&arrival));
                     let said = messages::read_answer(&said).expect("an answer");
                     self.dpu.no_longer_asked(&question.key);
-                    let answer = Some(Box::new(Answer { question, said }));
-                    step = self.dpu.resume(buffer, HEADROOM, now, answer);
+                    let answer = Answer { question, said };
+                    step = self.dpu.resume(buffer, HEADROOM, now, Some(&answer));
                 }
             }
         }
@@ -390,8 +390,8 @@ fn packets_of_a_flow_wait_for_its_first() {
     let policies = device.elsewhere.as_ref().expect("apart");
     let said = policies.answer(&question.arrival);
     device.dpu.no_longer_asked(&question.key);
-    let answer = Some(Box::new(Answer { question, said }));
-    let step = device.dpu.resume(&mut first, HEADROOM, now, answer);
+    let answer = Answer { question, said };
+    let step = device.dpu.resume(&mut first, HEADROOM, now, Some(&answer));
     assert!(
         matches!(step, DpuStep::Done(Verdict::Forward(_))),
         "{step:?}"

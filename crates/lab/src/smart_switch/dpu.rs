@@ -140,8 +140,8 @@ impl Device {
     fn answer(&mut self, buffer: &mut [u8], question: &Question, now: Instant) -> Option<u32> {
         let (question, said) = (*question, self.dpu.answer(&question.arrival));
         self.dpu.no_longer_asked(&question.key);
-        let answer = Some(Box::new(Answer { question, said }));
-        let step = self.dpu.resume(buffer, HEADROOM, now, answer);
+        let answer = Answer { question, said };
+        let step = self.dpu.resume(buffer, HEADROOM, now, Some(&answer));
         forwarded_bytes(&step)
     }
 

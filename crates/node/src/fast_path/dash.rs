@@ -2,8 +2,9 @@
 //!
 //! A packet that policies have to judge goes there with its question. Those of its flow that come
 //! meanwhile are held here. Its answer comes back in front of it: then it goes on, and those behind it
-//! one by one, each meeting what holds by then; one of them may have to ask again. So packets of a flow
-//! and direction stay in order, and those of other flows wait for nothing.
+//! one by one, each meeting what holds by then. The answer is for all of them that ask the same, also where
+//! it makes no flow; who asks something else asks anew, and those behind wait for that, untouched. So packets
+//! of a flow and direction stay in order, and those of other flows wait for nothing.
 
 use super::questions::{Asked, Questions};
 use super::{FastElement, FastPath, Io};
@@ -14,14 +15,15 @@ use twinpath_core::wire::layout::Layout;
 use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant, Pools};
 use twinpath_dash::flows::EntryKey;
 use twinpath_dash::messages::{arrival_words, read_answer};
-use twinpath_dash::{Answer, Dpu, DpuStep, Question, Verdict};
+use twinpath_dash::{Answer, Dpu, DpuStep, Question, Verdict, WaitingDatagrams};
 use twinpath_link::{Header, Message};
 use twinpath_ports::offload::segments_inside;
 
 /// Most packets that are held: where nothing may be lost none is taken in while there are more.
 pub(crate) const MOST_HELD: usize = 4096;
 
-/// Of these, behind one question: one flow takes no other's place.
+/// Of these, behind one question: one flow takes no other's place. Those of an ENI are no more than places
+/// that are left: one takes half of all, two a third each, and others always find some.
 const MOST_BEHIND: usize = MOST_HELD / 4;
 
 /// An answer that has not come by then is given up where packets may be lost: it is asked again.
@@ -31,8 +33,9 @@ const MOST_WAIT: Duration = Duration::from_secs(2);
 pub struct DashStage {
     dpu: Dpu,
     asked: Questions,
-    /// Packets held.
+    /// Packets held, and those of each ENI by its number.
     held: usize,
+    held_of: Vec<usize>,
     /// What the packet asks that is about to go to the slow path.
     question: Option<Question>,
     /// What the packet waits for that is about to be held.
@@ -52,6 +55,7 @@ impl DashStage {
             dpu,
             asked: Questions::default(),
             held: 0,
+            held_of: Vec::new(),
             question: None,
             awaited: None,
             lost: VecDeque::new(),
@@ -102,7 +106,7 @@ impl DashStage {
     }
 
     /// A packet that has stopped goes on.
-    fn resume(&mut self, frame: &mut Frame, answer: Option<Box<Answer>>) -> Decision {
+    fn resume(&mut self, frame: &mut Frame, answer: Option<&Answer>) -> Decision {
         let now = frame.timestamp();
         let (buffer, start) = frame.with_headroom();
         let step = self.dpu.resume(buffer, start, now, answer);
@@ -135,18 +139,55 @@ impl DashStage {
         Some(header)
     }
 
-    /// What a packet waits for that is held now.
-    fn behind(&mut self) -> Option<&mut VecDeque<Frame>> {
-        let number = self.dpu.question_number(&self.awaited.take()?)?;
-        Some(&mut self.asked.get_mut(number)?.behind)
+    /// A packet is held behind another of its flow.
+    ///
+    /// # Errors
+    /// The packet, and why it cannot be.
+    fn hold(&mut self, frame: Frame, is_lossless: bool) -> Result<(), (Frame, DropReason)> {
+        let key = self.awaited.take();
+        let number = key.and_then(|key| self.dpu.question_number(&key));
+        let Some(asked) = number.and_then(|number| self.asked.get_mut(number)) else {
+            return Err((frame, DropReason::BadLinkFrame));
+        };
+        let of_eni = held_of(&mut self.held_of, asked);
+        let has_room = self.held + *of_eni < MOST_HELD && asked.behind.len() < MOST_BEHIND;
+        if !is_lossless && !has_room {
+            return Err((frame, DropReason::AnswerBacklogFull));
+        }
+        asked.behind.push_back(frame);
+        *of_eni += 1;
+        self.held += 1;
+        Ok(())
+    }
+
+    /// Who waited for an answer waits for the next one, if somebody in front has asked about the same key.
+    ///
+    /// # Errors
+    /// Nobody has.
+    fn hold_again(&mut self, held: Held) -> Result<(), Held> {
+        let number = self.dpu.question_number(&held.key);
+        let Some(asked) = number.and_then(|number| self.asked.get_mut(number)) else {
+            return Err(held);
+        };
+        *held_of(&mut self.held_of, asked) += held.frames.len();
+        self.held += held.frames.len();
+        asked.behind.extend(held.frames);
+        self.dpu.wait_again(&held.key, held.datagrams);
+        Ok(())
     }
 
     /// Nobody waits for an answer any more: who did goes on.
-    fn take(&mut self, number: u32) -> Option<Asked> {
+    fn take(&mut self, number: u32) -> Option<Held> {
         let asked = self.asked.take(number)?;
-        self.dpu.no_longer_asked(&asked.question.key);
+        *held_of(&mut self.held_of, &asked) -= asked.behind.len();
         self.held -= asked.behind.len();
-        Some(asked)
+        let key = asked.question.key;
+        Some(Held {
+            key,
+            answer: asked.answer,
+            datagrams: self.dpu.no_longer_asked(&key),
+            frames: asked.behind,
+        })
     }
 
     /// Policies have answered.
@@ -196,6 +237,24 @@ impl DashStage {
     pub const fn held(&self) -> usize {
         self.held
     }
+}
+
+/// Packets that wait for nothing any more.
+struct Held {
+    /// What they waited for.
+    key: EntryKey,
+    answer: Option<Box<Answer>>,
+    datagrams: WaitingDatagrams,
+    frames: VecDeque<Frame>,
+}
+
+/// How many packets of a question's ENI are held.
+fn held_of<'a>(all: &'a mut Vec<usize>, asked: &Asked) -> &'a mut usize {
+    let eni = usize::from(asked.question.arrival.eni);
+    if all.len() <= eni {
+        all.resize(eni + 1, 0);
+    }
+    &mut all[eni]
 }
 
 /// What became of a packet, as a decision. It is in its frame as it leaves.
@@ -257,17 +316,9 @@ impl FastPath {
         let Some(stage) = self.dash_at(element) else {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         };
-        let has_room = is_lossless || stage.held < MOST_HELD;
-        match stage.behind() {
-            Some(behind) if !has_room || !is_lossless && behind.len() >= MOST_BEHIND => {
-                self.drop_at(Some(element), frame, DropReason::AnswerBacklogFull, io);
-            }
-            Some(behind) => {
-                behind.push_back(frame);
-                stage.held += 1;
-                self.under_way.open(ordinal, at);
-            }
-            None => self.drop(frame, DropReason::BadLinkFrame, io),
+        match stage.hold(frame, is_lossless) {
+            Ok(()) => self.under_way.open(ordinal, at),
+            Err((frame, reason)) => self.drop_at(Some(element), frame, reason, io),
         }
     }
 
@@ -282,33 +333,35 @@ impl FastPath {
         let Some(stage) = self.dash_at(position.element) else {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         };
-        let Some(Asked { answer, behind, .. }) = stage.take(number) else {
+        let Some(held) = stage.take(number) else {
             return self.drop_at(Some(position.element), frame, DropReason::AnswerLate, io);
         };
-        let decision = stage.resume(&mut frame, answer);
+        let decision = stage.resume(&mut frame, held.answer.as_deref());
         self.decided(decision, frame, position, io);
-        self.go_on_behind(behind, position, io);
+        self.go_on_behind(held, position, io);
     }
 
-    /// Packets go on that were held.
-    fn go_on_behind(&mut self, behind: VecDeque<Frame>, position: Position, io: &mut Io<'_>) {
-        for mut frame in behind {
-            self.under_way.close(frame.ordinal());
+    /// Packets go on that were held, until one of them asks again.
+    fn go_on_behind(&mut self, mut held: Held, position: Position, io: &mut Io<'_>) {
+        while !held.frames.is_empty() {
             let Some(stage) = self.dash_at(position.element) else {
-                self.drop(frame, DropReason::BadLinkFrame, io);
-                continue;
+                return;
             };
-            let decision = stage.resume(&mut frame, None);
+            held = match stage.hold_again(held) {
+                Ok(()) => return,
+                Err(held) => held,
+            };
+            let Some(mut frame) = held.frames.pop_front() else {
+                return;
+            };
+            let decision = stage.resume(&mut frame, held.answer.as_deref());
+            self.under_way.close(frame.ordinal());
             let direction = frame.metadata().direction;
-            self.decided(
-                decision,
-                frame,
-                Position {
-                    direction,
-                    ..position
-                },
-                io,
-            );
+            let position = Position {
+                direction,
+                ..position
+            };
+            self.decided(decision, frame, position, io);
         }
     }
 
@@ -330,9 +383,10 @@ impl FastPath {
                 .dash_at(element)
                 .and_then(|stage| stage.next_lost(clock.link, is_lossless))
             {
-                let asked = self.dash_at(element).and_then(|stage| stage.take(number));
-                let behind = asked.map(|asked| asked.behind).unwrap_or_default();
-                self.go_on_behind(behind, Position { element, direction }, io);
+                let held = self.dash_at(element).and_then(|stage| stage.take(number));
+                if let Some(held) = held {
+                    self.go_on_behind(held, Position { element, direction }, io);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
-use twinpath_core::{DropReason, Frame, Instant};
+use twinpath_core::{DashReason, DropReason, Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, Message};
 use twinpath_node::source::{Read, Source};
@@ -222,15 +222,84 @@ fn losses(node: &Node) -> [u64; 3] {
 /// A node that may lose packets, and one for it.
 fn live() -> (Node, Instant, Vec<u8>) {
     let service = service();
-    let mut node = build(&service, Paths::Both).expect("a sound service");
+    let (at, packet) = packets(&service, 1).remove(0);
+    (live_node(&service, at), at, packet)
+}
+
+fn live_node(service: &Service, at: Instant) -> Node {
+    let mut node = build(service, Paths::Both).expect("a sound service");
     node.machine.set_limits(Limits {
         ring_frames: 64,
         is_lossless: false,
         is_replay: false,
     });
-    let (at, packet) = packets(&service, 1).remove(0);
     node.machine.start(at);
-    (node, at, packet)
+    node
+}
+
+/// What is refused makes no flow: the answer is for all that have come meanwhile, of whom none asks again.
+#[test]
+fn a_refusal_is_for_all_who_ask_the_same() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes/dpu.toml");
+    let mut service = Service::load(Path::new(path)).expect("a recipe");
+    let traffic = service.traffic.as_mut().expect("it has traffic");
+    // An access list closes it.
+    (traffic.tcp_share, traffic.hosts.server_ports) = (1.0, vec![25]);
+    let (at, packet) = packets(&service, 1).remove(0);
+    let mut node = live_node(&service, at);
+    let mut out = Output::default();
+    for _ in 0..5 {
+        arrives(&mut node, &packet, both(at), &mut out);
+    }
+    assert_eq!((out.frames.len(), questions(&node)), (1, 1));
+    answer_all(&mut node, both(at), &mut out);
+    assert_eq!(
+        (out.frames.len(), questions(&node), dropped(&node)),
+        (0, 0, 5)
+    );
+    let reason = DropReason::Dash(DashReason::AclOutbound);
+    assert_eq!(node.machine.path().drops().of(reason), 5);
+    assert!(node.machine.is_quiet());
+}
+
+/// Of an ENI's packets no more wait than half of what there is room for: others' find some.
+#[test]
+fn an_eni_leaves_others_room_to_wait() {
+    let service = service();
+    let of_v4: Vec<_> = packets(&service, 2_000)
+        .into_iter()
+        .filter(|(_, packet)| packet[12..14] == [8, 0] && packet[62..64] == [8, 0])
+        .collect();
+    let eni = |packet: &[u8]| packet[56..62].to_vec();
+    let flow = |packet: &[u8]| packet[76..88].to_vec();
+    let (at, first) = of_v4[0].clone();
+    let (mut own, mut others) = (BTreeMap::new(), None);
+    for (_, packet) in of_v4 {
+        match eni(&packet) == eni(&first) {
+            true => drop(own.insert(flow(&packet), packet)),
+            false => others = Some(packet),
+        }
+    }
+    let mut node = live_node(&service, at);
+    let (mut out, mut now) = (Output::default(), at);
+    let mut send = |node: &mut Node, packet: &[u8], count| {
+        for _ in 0..count {
+            now = now + Duration::from_millis(1);
+            arrives(node, packet, both(now), &mut out);
+        }
+    };
+    assert!(own.len() >= 4, "{} flows of an ENI", own.len());
+    for packet in own.values().take(4) {
+        send(&mut node, packet, 1 + MOST_BEHIND);
+    }
+    let held = |node: &Node| node.machine.path().dash().map_or(0, DashStage::held);
+    let [lost, ..] = losses(&node);
+    assert_eq!(
+        (held(&node), lost),
+        (2 * MOST_BEHIND, 2 * MOST_BEHIND as u64)
+    );
+    send(&mut node, &others.expect("of another ENI"), 1 + MOST_BEHIND);
+    assert_eq!((held(&node), losses(&node)[0]), (3 * MOST_BEHIND, lost));
 }
 
 /// One flow's packets take no more than their part of what may wait for answers.
@@ -262,13 +331,18 @@ fn an_answer_that_is_late_is_told_as_such() {
         node.machine.advance(both(later), &mut out);
     }
     assert_eq!(out.frames.len(), 2, "the second asks itself");
+    answer_all(&mut node, both(later), &mut out);
+    assert_eq!(losses(&node), [0, 1, 0]);
+    assert_eq!(out.departures.len() as u64 + dropped(&node), 2);
+}
+
+/// The worker answers all that it was asked.
+fn answer_all(node: &mut Node, clock: Clock, out: &mut Output) {
     let mut returns = Vec::new();
     for (_, frame) in out.frames.drain(..) {
         node.workers[0].receive(frame, &mut node.worker_pools[0], &mut returns);
     }
-    hand_in(&mut node, &mut returns, both(later), &mut out);
-    assert_eq!(losses(&node), [0, 1, 0]);
-    assert_eq!(out.departures.len() as u64 + dropped(&node), 2);
+    hand_in(node, &mut returns, clock, out);
 }
 
 fn hand_in(node: &mut Node, returns: &mut Vec<Frame>, clock: Clock, out: &mut Output) {

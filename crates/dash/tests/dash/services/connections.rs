@@ -184,8 +184,8 @@ fn fragments_wait_with_their_first() {
     }
     fast.no_longer_asked(&question.key);
     let said = bench.dpu.answer(&question.arrival);
-    let answer = Some(Box::new(Answer { question, said }));
-    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
+    let answer = Answer { question, said };
+    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, Some(&answer))];
     for frame in &mut behind {
         steps.push(fast.resume(frame, HEADROOM, bench.now, None));
     }
@@ -242,8 +242,8 @@ fn what_belongs_to_a_flow_waits_for_it() {
     );
     fast.no_longer_asked(&question.key);
     let said = bench.dpu.answer(&question.arrival);
-    let answer = Some(Box::new(Answer { question, said }));
-    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
+    let answer = Answer { question, said };
+    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, Some(&answer))];
     for frame in &back {
         steps.push(fast.resume(&mut buffer(frame), HEADROOM, bench.now, None));
     }
