@@ -129,6 +129,19 @@ impl<'a> World<'a> {
         }
     }
 
+    /// One packet more, to which nothing happens: of what a link has lost last what comes behind tells.
+    pub fn end_without_mishaps(&mut self, ordinal: u64, timestamp_ns: u64, packet: &[u8]) {
+        self.mishaps = Mishaps::default();
+        self.now = self.now.max(Instant(timestamp_ns));
+        let frame = self.frame(ordinal, timestamp_ns, packet);
+        let clock = self.clock();
+        let machine = &mut self.node.machine;
+        machine.receive(&mut vec![frame], clock, &mut self.out);
+        self.advance();
+        self.carry(0);
+        self.rest();
+    }
+
     fn frame(&mut self, ordinal: u64, timestamp_ns: u64, packet: &[u8]) -> Frame {
         let frame = self.node.machine.pools().take_filled(packet);
         let mut frame = frame.expect("a buffer");
