@@ -188,7 +188,11 @@ def answered(inner, macs=(REMOTE_MAC, ENI_MAC), flags="SA"):
 
 def outer(source, destination, out, tos=0):
     """What is around an inner frame. The DPU's identification is 0, so it forbids fragments (RFC 6864)."""
-    source, destination = under(source), under(destination)
+    return bare_outer(under(source), under(destination), out, tos)
+
+
+def bare_outer(source, destination, out, tos=0):
+    """The same between addresses that have their IP version already."""
     macs = dict(src=DPU_MAC, dst=SWITCH_MAC) if out else dict(src=SWITCH_MAC, dst=DPU_MAC)
     if ":" in source:
         return Ether(**macs) / IPv6(src=source, dst=destination, hlim=64, tc=tos)

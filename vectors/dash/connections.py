@@ -194,81 +194,141 @@ def fragments():
     Vector("fragments", "Fragments inside follow the first one of their datagram, and are dropped if it is, or if it came late or long ago.").step(config, *packets)
 
 
-MACHINE, MACHINE_MAC, STRAIGHT = "100.0.0.20", "02:00:00:00:00:33", 4242
+MACHINE, MACHINE_MAC = "100.0.0.20", "02:00:00:00:00:33"
+# From where balancers send redirects, and with which keys: about packets that left without a tunnel, or in one.
+MUX, PUBLIC_KEY, PRIVATE_KEY = "100.0.1.9", 253, 254
+# What redirects tell a key of: it counts where packets left without a tunnel.
+TOLD_KEY = 256
 
 
-def details():
-    """Version, address family, VXLAN, its key, the machine's host and MAC address."""
-    family = 2 if UNDERLAY["version"] == 4 else 10
-    host = ipaddress.ip_address(under(MACHINE)).packed
-    return struct.pack("!IHHI", 0, family, 2, STRAIGHT) + host + bytes.fromhex(MACHINE_MAC.replace(":", ""))
+def details(host):
+    """Version, address family, NVGRE, its key, the machine's host and MAC address."""
+    host = ipaddress.ip_address(host)
+    family = 2 if host.version == 4 else 10
+    return struct.pack("!IHHI", 1, family, 1, TOLD_KEY) + host.packed + bytes.fromhex(MACHINE_MAC.replace(":", ""))
 
 
-def redirect(segment, macs=IN):
+def redirect(segment, host=None, macs=IN):
     """What a balancer says of a segment that it got ("fast path ICMP flow redirection"): an ICMP redirect between
     the segment's addresses, with the tunnel behind the segment's header, its ports and its sequence number."""
+    told = details(host or under(MACHINE))
     frame, header = Ether(src=macs[0], dst=macs[1]), segment.payload
     source, destination = header.src, header.dst
     if IP in segment:
         about = raw(header)[:28]
-        return frame / IP(src=source, dst=destination) / ICMP(type=5, code=1, gw=destination) / Raw(about + details())
+        return frame / IP(src=source, dst=destination) / ICMP(type=5, code=1, gw=destination) / Raw(about + told)
     about = raw(header)[:48]
     target = ipaddress.ip_address(destination).packed
-    message = bytes(4) + target + target + bytes([4, 7]) + bytes(6) + about + details()
+    message = bytes(4) + target + target + bytes([4, 7]) + bytes(6) + about + told
     return frame / IPv6(src=source, dst=destination) / ICMPv6Unknown(type=137, msgbody=message)
 
 
-def balanced(**eni):
-    """Peers behind a balancer, whose host is one of the network's: it may send inwards."""
-    return base(eni=eni) + peers_of() + mappings() + [rule(1001, "100.0.0.0/24", vnet="Vnet1", pa_validation="true")]
+def told(inner, host=MUX, key=PRIVATE_KEY):
+    """A redirect as it comes, which no machine gets."""
+    return nvgre(host, VIP, key, inner), None
+
+
+def balanced():
+    """Whoever lists the keys of redirects says that balancers alone send with them."""
+    return base(appliance={"trusted_vnis_list": [PUBLIC_KEY, PRIVATE_KEY, TOLD_KEY, 1001]})
+
+
+def straight(inner):
+    """What the machine gets from its peer without a balancer in between."""
+    left = Ether(raw(inner))
+    left.dst = MACHINE_MAC
+    return left
 
 
 def moved(inner):
-    """Straight to the machine."""
-    left = Ether(raw(inner))
-    left.dst = MACHINE_MAC
-    return sent(inner), to_host(MACHINE, STRAIGHT, left)
+    """Straight to the machine, in the tunnel of before."""
+    return sent(inner), to_host(MACHINE, 1001, straight(inner))
 
 
 def fast_path():
-    """A redirect moves the connection that it is about, and reaches no machine; another ENI does not listen, and its
-    machine gets it as any other ICMP message."""
+    """The document's internal load balancer: "maintain the VxLan encap from pre-fastpath flow", "VNI doesn't change". A
+    redirect reaches no machine; another ENI does not listen, and its machine gets it as any other ICMP message. Then
+    the mapping changes: what was moved is not resimulated, new connections follow."""
     steps, later, deaf = [], [], "disable_fast_path_icmp_flow_redirection"
-    config = balanced() + second_eni(**{deaf: "true"}) + peers_of("group2") + [rule(1001, "100.0.0.0/24", eni="eni2", vnet="Vnet1", pa_validation="true")]
+    config = balanced() + peers_of() + mappings() + second_eni(**{deaf: "true"}) + peers_of("group2")
+    # ICMPv6's redirects quote a packet in an option, so that policies judge them like any other message.
+    config.append(rule(PRIVATE_KEY, "100.0.1.0/24", eni="eni2"))
     for own, peer in PEERS:
         syn, ack = tcp(own, peer, "S"), tcp(own, peer, "A")
         answer = tcp(peer, own, "SA", (4567, 6789), IN)
-        told = redirect(syn)
-        of_none = redirect(tcp(own, peer, "S", (1, 1)))
+        about, of_none = redirect(syn), redirect(tcp(own, peer, "S", (1, 1)))
         steps += [
-            goes(syn), lost(comes(of_none)), goes(ack), (from_host(HOST, 999, told), None), goes(ack), lost(comes(told)), moved(ack),
-            comes(answer, MACHINE, STRAIGHT), comes(answer), moved(ack),
+            goes(syn), told(of_none), goes(ack), told(about, key=PUBLIC_KEY), told(about, key=1001), lost(comes(about)), goes(ack),
+            told(about), moved(ack), comes(answer, MACHINE), comes(answer), told(about), moved(ack),
         ]
         own_macs, in_macs = (ENI2_MAC, REMOTE_MAC), (REMOTE_MAC, ENI2_MAC)
         syn2, ack2 = tcp(own, peer, "S", macs=own_macs), tcp(own, peer, "A", macs=own_macs)
-        steps += [goes(syn2), comes(redirect(syn2, in_macs)), goes(ack2)]
-        # Policies say another way than the one that the redirect was about.
-        later += [goes(ack, "100.0.0.9"), goes(ack2, "100.0.0.9")]
-    Vector("fast_path", "A balancer's redirect moves a connection, there and back; one about none, and one with another network's VNI, do not; an ENI that does not listen; then policies say another way.").step(
+        unheard = redirect(syn2, macs=in_macs)
+        steps += [goes(syn2), (told(unheard)[0], to_vm(unheard)), goes(ack2)]
+        later += [moved(ack), goes(ack2, "100.0.0.9"), goes(tcp(own, peer, "S", (2, 2)), "100.0.0.9")]
+    Vector("fast_path", "A balancer's redirect moves a connection in a tunnel, which stays; one about none, and those that come in other tunnels, do not; an ENI that does not listen; then the mapping changes.").step(
         config, *steps,
     ).step(mappings("100.0.0.9"), *later).counters(
-        drops={"redirect": 4, "flow_vni_mismatch": 2}, counters={"LB_FAST_PATH_ICMP_IN_PACKETS": 6}, enis={"eni2": {"drops": {}, "counters": {"LB_FAST_PATH_ICMP_IN_PACKETS": 0}}},
+        drops={"redirect": 6, "flow_vni_mismatch": 6}, counters={"LB_FAST_PATH_ICMP_IN_PACKETS": 12}, enis={"eni2": {"drops": {}, "counters": {"LB_FAST_PATH_ICMP_IN_PACKETS": 0}}},
     )
 
 
+def fast_path_public():
+    """The document's VIP: packets left without a tunnel and get that of the redirect, "SIPo = PreFastpathFlow.SIPo". Its
+    key is one that is trusted, and no tenant's."""
+    steps = []
+    config = balanced() + [item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}])]
+    config += [route("20.0.0.0/8", "direct"), route("fd20::/16", "direct")]
+    for own, peer, host in ((VM_CA, "20.69.29.62", "10.126.24.81"), (VM_CA6, "fd20::1", "2001:db8:ca::20")):
+        syn, ack = tcp(own, peer, "S"), tcp(own, peer, "A")
+        answer = tcp(peer, own, "SA", (4567, 6789), IN)
+        plain = lambda inner: (sent(inner), Ether(src=DPU_MAC, dst=SWITCH_MAC) / inner.payload)
+        tunnel = bare_outer(own, host, True) / GRE(key_present=1, proto=0x6558, key=TOLD_KEY << 8)
+        about = redirect(syn, host)
+        steps += [
+            plain(syn), told(about), plain(ack), told(about, key=PUBLIC_KEY), (sent(ack), tunnel / Raw(raw(straight(ack)))),
+            (nvgre(MACHINE, VIP, TOLD_KEY, answer), to_vm(answer)),
+        ]
+    Vector("fast_path_public", "A balancer's redirect puts a tunnel around a connection that had none.").step(config, *steps).counters(
+        drops={"redirect": 2, "flow_vni_mismatch": 2}, counters={"LB_FAST_PATH_ICMP_IN_PACKETS": 4},
+    )
+
+
+def fast_path_private_link():
+    """The document's private endpoint: "GreKey = PreFastpathFlow.GreKey", and the redirect is about packets of IPv6."""
+    config = balanced() + private_link() + [mapping(PE_CA, PE_PA, **PE)]
+    syn, ack = tcp(VM_CA, PE_CA, "S"), tcp(VM_CA, PE_CA, "A")
+    about = redirect(fresh(six(syn, PL_SIP, PE_DIP)))
+    Vector("fast_path_private_link", "A balancer's redirect moves a connection to a private endpoint, whose key stays.").step(
+        config, (from_vm(syn), linked(PL_SIP, PE_DIP, syn)), told(about), (from_vm(ack), linked(PL_SIP, PE_DIP, straight(ack), host=MACHINE)),
+    ).counters(drops={"redirect": 1}, counters={"LB_FAST_PATH_ICMP_IN_PACKETS": 1})
+
+
+def fast_path_answers():
+    """The document's redirects are for both ends: here the peer has opened the connection."""
+    steps = []
+    config = balanced() + [rule(1001, "100.0.0.0/24")]
+    for own, peer in PEERS:
+        syn, ack = tcp(peer, own, "S", (4567, 6789), IN), tcp(own, peer, "A")
+        answer = lambda inner, host: (sent(inner), to_host(host, 1001, inner))
+        steps += [comes(syn), answer(ack, HOST), told(redirect(ack)), moved(ack), comes(syn, MACHINE)]
+    Vector("fast_path_answers", "A balancer's redirect moves what a machine answers on a connection that its peer has opened.").step(config, *steps)
+
+
 def fast_path_strangers():
-    """A redirect counts that comes from where the ENI's inbound rules let packets in: a host that is none of the
-    network's moves nothing, and no machine sends redirects."""
+    """Where no VNI is listed a redirect counts that comes from where packets are sent, or from where the inbound rules
+    for its key let packets in; no machine sends redirects."""
     first, second = [], []
     for own, peer in PEERS:
         syn, ack = tcp(own, peer, "S"), tcp(own, peer, "A")
-        told = redirect(syn)
-        first += [goes(syn), lost(comes(told, "100.0.0.66")), goes(ack), lost(comes(told, "100.1.0.8")), goes(ack)]
-        outwards = redirect(tcp(peer, own, "S", (4567, 6789)), (ENI_MAC, REMOTE_MAC))
-        second += [(from_vm(outwards), None), lost(comes(told)), moved(ack)]
+        about = redirect(syn)
+        first += [goes(syn), told(about, "100.1.0.8"), goes(ack), told(about), moved(ack)]
+        syn, ack = tcp(own, peer, "S", (5, 5)), tcp(own, peer, "A", (5, 5))
+        outwards = redirect(tcp(peer, own, "S", (5, 5)), macs=(ENI_MAC, REMOTE_MAC))
+        second += [goes(syn), (from_vm(outwards), None), goes(ack), told(redirect(syn), HOST), moved(ack)]
     Vector("fast_path_strangers", "Redirects from hosts that the inbound rules do not let in move nothing; a machine sends none.").step(
-        balanced(), *first,
-    ).step([], *second)
+        base() + peers_of() + mappings() + [rule(PRIVATE_KEY, "100.0.1.0/24")], *first,
+    ).step([], *second).counters(drops={"redirect": 4, "inbound_route_miss": 2, "forged_redirect": 2})
 
 
 def counters():
@@ -307,4 +367,6 @@ def counters():
     )
 
 
-VECTORS = (limits, ends, fragments, fast_path, fast_path_strangers, counters)
+VECTORS = (
+    limits, ends, fragments, fast_path, fast_path_public, fast_path_private_link, fast_path_answers, fast_path_strangers, counters,
+)

@@ -16,7 +16,7 @@ use crate::counters::EniCounters;
 use crate::flows::{Entry, EntryKey, EntryNumber, FirstFragment, State, opens};
 use crate::headers::{Direction, Headers};
 use crate::objects::EniMode;
-use crate::pipeline::{Action, Arrival, Detour, Policies, PolicyDecision, Received};
+use crate::pipeline::{Action, Arrival, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
 use crate::tables::{EniEntry, epochs};
@@ -278,19 +278,11 @@ impl Dpu {
     #[inline]
     pub(super) fn up_to_date(
         &mut self,
-        mut place: EntryNumber,
+        place: EntryNumber,
         arrival: &Arrival,
         now: Instant,
     ) -> Result<(EntryNumber, Entry), Stop> {
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let mut entry = self.flows.get(place);
-        let is_stale = entry.stamp != self.tables.stamp(eni, entry.mapping_epoch);
-        if is_stale || !self.settings.caching {
-            place = self.resimulate(place, &entry, arrival.eni, now)?;
-            entry = self.flows.get(place);
-            let counters = &mut self.enis[usize::from(arrival.eni)].counters;
-            counters.flows_resimulated += u64::from(is_stale);
-        }
+        let (place, entry) = self.judged_anew(place, arrival.eni, now)?;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let accepts = self.actions.accepts(entry.action);
         let accepts = accepts.ok_or(Reason::NoFlow)?;
@@ -301,6 +293,27 @@ impl Dpu {
             true => Ok((place, entry)),
             false => Err(Reason::FlowVni.into()),
         }
+    }
+
+    /// The entry of a flow of an ENI's, as what policies say now.
+    #[inline]
+    pub(super) fn judged_anew(
+        &mut self,
+        mut place: EntryNumber,
+        number: u16,
+        now: Instant,
+    ) -> Result<(EntryNumber, Entry), Stop> {
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let mut entry = self.flows.get(place);
+        let is_stale = entry.stamp != self.tables.stamp(eni, entry.mapping_epoch);
+        if is_stale || !self.settings.caching {
+            place = self.resimulate(place, &entry, number, now)?;
+            entry = self.flows.get(place);
+            let is_counted = is_stale && !self.is_moved(place);
+            let counters = &mut self.enis[usize::from(number)].counters;
+            counters.flows_resimulated += u64::from(is_counted);
+        }
+        Ok((place, entry))
     }
 
     /// A packet of a flow came.
@@ -358,16 +371,20 @@ impl Dpu {
         let removed = |counters: &mut EniCounters| counters.flows_removed += 1;
         let key = self.flows.key(place);
         self.may_judge(&key, &opening)?;
-        let mut decision = match self.judged(&opening) {
+        let judged = self.judged(&opening);
+        let is_refused = matches!(judged, Err(Reason::AclOutbound | Reason::AclInbound));
+        // The way that a load balancer has told stays, whatever else policies say.
+        if self.is_moved(place) && !is_refused {
+            self.keep(place);
+            return Ok(place);
+        }
+        let mut decision = match judged {
             Ok(decision) => decision,
             Err(reason) => {
                 self.end(place, removed);
                 return Err(reason.into());
             }
         };
-        if let Some(detour) = self.detour(forward) {
-            detour.take(&mut decision);
-        }
         if !self.keep_port(reverse, &mut decision) {
             let key = self.flows.key(forward);
             let chosen = self.choose_port(&key, &mut decision, mode, now);
@@ -412,14 +429,43 @@ impl Dpu {
         })
     }
 
-    /// The way that a load balancer has told for a flow.
-    fn detour(&self, forward: EntryNumber) -> Option<Detour> {
-        let peer = self.flows.get(forward).peer;
-        self.actions.get(self.flows.get(peer).action)?.detour
+    /// Whether a load balancer has told the way of a flow's packets, of either direction.
+    fn is_moved(&self, place: EntryNumber) -> bool {
+        let entry = self.flows.get(place);
+        let numbers = [entry.action, self.flows.get(entry.peer).action];
+        let mut actions = numbers
+            .into_iter()
+            .filter_map(|number| self.actions.get(number));
+        actions.any(|action| action.detour.is_some())
+    }
+
+    /// Leaves a flow as it is, whatever policies say now. No mapping decides about it any more.
+    pub(super) fn keep(&mut self, place: EntryNumber) {
+        let entry = self.flows.get(place);
+        let Some(eni) = self.tables.eni(entry.eni) else {
+            return;
+        };
+        let stamp = self.tables.stamp(eni, epochs::NONE);
+        for place in [place, entry.peer] {
+            let entry = Entry {
+                stamp,
+                mapping_epoch: epochs::NONE,
+                ..self.flows.get(place)
+            };
+            self.flows.set(place, &entry);
+        }
+    }
+
+    /// What is done from now on to packets of a flow and direction.
+    pub(super) fn set_action(&mut self, place: EntryNumber, action: &Action) {
+        let before = self.flows.get(place);
+        let action = self.actions.take(action);
+        self.actions.give(before.action);
+        self.flows.set(place, &Entry { action, ..before });
     }
 
     /// What is done to a flow's packets from now on.
-    pub(super) fn replace(&mut self, forward: EntryNumber, decision: &PolicyDecision) {
+    fn replace(&mut self, forward: EntryNumber, decision: &PolicyDecision) {
         let mut first = self.flows.get(forward);
         let mut second = self.flows.get(first.peer);
         let Some(eni) = self.tables.eni(first.eni) else {

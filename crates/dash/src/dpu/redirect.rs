@@ -29,9 +29,8 @@ impl Dpu {
         arrival.direction == Direction::Outbound || is_host
     }
 
-    /// Moves the flow that a redirect is about. It must come with a VNI that the flow's answers may
-    /// come with, and from where the flow's packets are sent, or from a sender that the ENI's inbound rules
-    /// let in. Returns why it goes no further.
+    /// Moves the flow that a redirect is about, if whoever sent it
+    /// [may](crate::pipeline::Policies::redirected). Returns why it goes no further.
     pub(super) fn redirected(
         &mut self,
         redirect: &Redirect,
@@ -67,34 +66,31 @@ impl Dpu {
         arrival: &Arrival,
         now: Instant,
     ) -> Result<bool, Stop> {
-        let serial = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?.serial;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let mode = eni.mode;
         let answers = redirect.sent.turned();
         let ports = answers.ports.unwrap_or([0; 2]);
-        let key = EntryKey::new(serial, Direction::Inbound, &answers, ports);
+        let key = EntryKey::new(eni.serial, Direction::Inbound, &answers, ports);
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Ok(false);
         };
         let entry = self.flows.get(place);
-        // What a machine's peer has opened goes back by the tunnel that it came by.
-        if entry.is_forward || self.is_over(&entry, key.protocol(), now) {
+        // Of a floating NIC all comes from the network: what goes to the machine is not to be moved.
+        let goes_to_machine = mode == EniMode::FloatingNic && entry.is_forward;
+        if goes_to_machine || self.is_over(&entry, key.protocol(), now) {
             return Ok(false);
         }
-        let (_, entry) = self.up_to_date(place, arrival, now)?;
-        let forward = entry.peer;
-        let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
-        let mut decision = self.answer(&opening)?;
-        let layer = decision.forward.layers[0].ok_or(Reason::Unsupported)?;
-        let detour = redirect.detour(layer)?;
-        if arrival.outer_source != layer.destination {
-            let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-            self.policies(eni).admits(arrival)?;
-        }
-        detour.take(&mut decision);
-        if !self.keep_port(place, &mut decision) {
-            return Err(Reason::Unsupported.into());
-        }
-        self.replace(forward, &decision);
+        let (place, entry) = self.judged_anew(place, arrival.eni, now)?;
+        let sent = self.flows.get(entry.peer);
+        let before = self.actions.get(sent.action).ok_or(Reason::NoFlow)?;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let after = self.policies(eni).redirected(redirect, arrival, before)?;
+        let of_answers = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
+        let of_answers = after.answered_by(of_answers);
+        self.set_action(entry.peer, &after);
+        self.set_action(place, &of_answers);
+        self.keep(place);
         Ok(true)
     }
 }

@@ -47,8 +47,7 @@ pub struct Action {
     /// In what is done to answers: how the packet came that opened the flow. A flow is judged anew as
     /// that packet, whatever its later ones come by.
     pub origin: Option<Origin>,
-    /// In what is done to answers: the way that a load balancer has told for the packets that are
-    /// answered.
+    /// In what is done to packets whose way a load balancer has told: what their way was before.
     pub detour: Option<Detour>,
 }
 
@@ -68,6 +67,18 @@ impl Action {
         self.source_port.is_some() && self.origin.is_none()
     }
 
+    /// What is done to answers to packets that this is done to, if a load balancer has told their way:
+    /// they may come by the tunnel that it has told, too. Else nothing changes for them.
+    #[must_use]
+    pub fn answered_by(&self, before: &Self) -> Self {
+        let told = self.detour.filter(|detour| detour.adds_tunnel);
+        let key = told.and(self.layers[0]).map(|layer| layer.key);
+        Self {
+            accepts: key.map_or(before.accepts, |key| [Some(key), None]),
+            ..*before
+        }
+    }
+
     /// Whether the packet inside is changed.
     #[must_use]
     pub const fn changes_inside(&self) -> bool {
@@ -75,29 +86,13 @@ impl Action {
     }
 }
 
-/// A way that a flow's packets take instead of that which policies say.
+/// What the way was of packets that a load balancer's redirect has moved.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Detour {
-    /// What policies said when it was told: when they say something else it is void.
-    pub instead_of: Layer,
-    /// The way.
-    pub layer: Layer,
-    /// The inner destination MAC address.
-    pub destination_mac: MacAddress,
-}
-
-impl Detour {
-    /// Changes what was decided, if that is what the detour goes around.
-    pub fn take(&self, decision: &mut PolicyDecision) {
-        if decision.forward.layers[0] != Some(self.instead_of) {
-            return;
-        }
-        decision.forward.layers[0] = Some(self.layer);
-        decision.forward.destination_mac = Some(self.destination_mac);
-        // Answers come from either.
-        decision.reverse.accepts = [Some(self.instead_of.key), Some(self.layer.key)];
-        decision.reverse.detour = Some(*self);
-    }
+    /// The host that they were sent to. Whoever is there may move them again.
+    pub instead_of: Address,
+    /// Whether they went without a tunnel: the redirect has put one around them.
+    pub adds_tunnel: bool,
 }
 
 /// How a packet came, beside its inner headers.

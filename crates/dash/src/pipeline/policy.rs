@@ -38,12 +38,17 @@ impl Policies<'_> {
     /// may; the VNI that machines send with is always among them.
     #[must_use]
     pub fn is_trusted(&self, arrival: &Arrival) -> bool {
-        let (common, own) = (&self.tables.appliance().trusted, &self.eni.trusted);
-        let is_unlisted = common.is_empty() && own.is_empty();
-        is_unlisted || arrival.direction == Direction::Outbound || self.lists(arrival.key)
+        let is_ours = arrival.direction == Direction::Outbound;
+        self.lists_none() || is_ours || self.lists(arrival.key)
     }
 
-    fn lists(&self, key: u32) -> bool {
+    /// Whether neither the appliance nor the ENI lists any VNI.
+    pub(super) fn lists_none(&self) -> bool {
+        self.tables.appliance().trusted.is_empty() && self.eni.trusted.is_empty()
+    }
+
+    /// Whether one of them lists a VNI.
+    pub(super) fn lists(&self, key: u32) -> bool {
         self.tables.appliance().trusted.contains(key) || self.eni.trusted.contains(key)
     }
 

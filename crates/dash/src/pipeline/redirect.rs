@@ -5,6 +5,8 @@
 //! them. Over IPv4 the packet that it is about follows the ICMP header (RFC 792), over IPv6 it is an
 //! option (RFC 4861 §4.6.3, here with ports and a sequence number alone behind the header). Behind it
 //! stand version, address family, kind and key of the tunnel, address and MAC address of the machine.
+//!
+//! It comes in NVGRE, with a key that says what it is about: packets that left without a tunnel, or in one.
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network};
 use twinpath_core::wire::tunnel::Encapsulation;
@@ -13,9 +15,17 @@ use twinpath_core::wire::{
     Address, Endpoint, MacAddress, fields, icmp, ipv6, protocol, verify_transport_checksum,
 };
 
-use super::action::{Detour, Layer};
+use super::action::{Action, Detour, Layer};
+use super::arrival::Arrival;
+use super::policy::Policies;
 use crate::headers::Headers;
+use crate::objects::Vni;
 use crate::reason::Reason;
+
+/// The key of NVGRE that redirects come with about packets that leave without a tunnel.
+const PUBLIC_KEY: u32 = 253;
+/// That of redirects about packets that leave in one.
+const PRIVATE_KEY: u32 = 254;
 
 /// Bytes of an ICMPv6 redirect before its options: header, target, destination.
 const V6_OPTIONS_AT: usize = 40;
@@ -29,8 +39,8 @@ const TRANSPORT_BYTES: usize = 8;
 pub struct Redirect {
     /// The packet that it is about, as the balancer saw it.
     pub sent: Headers,
-    /// The tunnel.
-    pub encapsulation: Encapsulation,
+    /// The tunnel for packets that left without one, if it is one that can be made.
+    pub encapsulation: Option<Encapsulation>,
     /// Its VNI or virtual subnet.
     pub key: u32,
     /// The host that carries the machine.
@@ -58,8 +68,10 @@ impl Redirect {
         let _version = details.u32()?;
         let family = details.u16()?;
         let encapsulation = match details.u16()? {
-            1 => Encapsulation::Nvgre,
-            2 => Encapsulation::Vxlan,
+            1 => Some(Encapsulation::Nvgre),
+            2 => Some(Encapsulation::Vxlan),
+            // IP in IP, which packets in a tunnel are not asked about.
+            3 => None,
             _ => return None,
         };
         let key = details.u32()?;
@@ -79,29 +91,100 @@ impl Redirect {
         })
     }
 
-    /// The way that it tells, for packets that policies send with this header.
+    /// What the way was, before any redirect, of packets that this is done to.
+    fn detour(&self, before: &Action) -> Detour {
+        before.detour.unwrap_or(match before.layers[0] {
+            Some(layer) => Detour {
+                instead_of: layer.destination,
+                adds_tunnel: false,
+            },
+            None => Detour {
+                instead_of: self.sent.destination,
+                adds_tunnel: true,
+            },
+        })
+    }
+
+    /// The header that is put around packets from now on. What they left in already stays, but for the
+    /// host; those that left in none get what the redirect says, from where they came from until now.
+    fn layer(&self, before: &Action, detour: Detour) -> Result<Layer, Reason> {
+        match before.layers[0].filter(|_| !detour.adds_tunnel) {
+            Some(layer) => Ok(Layer {
+                destination: self.host,
+                ..layer
+            }),
+            None => Ok(Layer {
+                encapsulation: self.encapsulation.ok_or(Reason::Unsupported)?,
+                key: self.key,
+                source: self.sent.source,
+                destination: self.host,
+            }),
+        }
+    }
+}
+
+impl Policies<'_> {
+    /// What is done to a connection's packets once a redirect has come that is about them, where this
+    /// was done `before`.
     ///
     /// # Errors
-    /// It leads to no one host and machine, or back to the DPU; or the host has an address of the other
-    /// IP version.
-    pub fn detour(&self, instead_of: Layer) -> Result<Detour, Reason> {
-        let is_unicast = check_host(self.host).is_ok() && check_station(self.mac).is_ok();
-        if !is_unicast || self.host == instead_of.source {
+    /// Whoever sent it may not move them; or it leads to no one host and machine, or back to where packets
+    /// come from; or the host has an address of the other IP version.
+    pub fn redirected(
+        &self,
+        redirect: &Redirect,
+        arrival: &Arrival,
+        before: &Action,
+    ) -> Result<Action, Reason> {
+        let detour = redirect.detour(before);
+        self.may_move(arrival, detour)?;
+        let layer = redirect.layer(before, detour)?;
+        let is_unicast = check_host(redirect.host).is_ok() && check_station(redirect.mac).is_ok();
+        let is_back = redirect.host == layer.source || Ok(redirect.host) == self.own_address();
+        if !is_unicast || is_back {
             return Err(Reason::ForgedRedirect);
         }
-        if self.host.is_v4() != instead_of.source.is_v4() {
+        if layer.source.is_v4() != layer.destination.is_v4() {
             return Err(Reason::Unsupported);
         }
-        Ok(Detour {
-            instead_of,
-            layer: Layer {
-                encapsulation: self.encapsulation,
-                key: self.key,
-                source: instead_of.source,
-                destination: self.host,
-            },
-            destination_mac: self.mac,
+        if detour.adds_tunnel && !self.may_lead_to(layer.key) {
+            return Err(Reason::UntrustedVni);
+        }
+        Ok(Action {
+            layers: [Some(layer), before.layers[1]],
+            destination_mac: Some(redirect.mac),
+            detour: Some(detour),
+            ..*before
         })
+    }
+
+    /// Whether a redirect that came like this may move packets. The key of its tunnel says which ones it
+    /// is for. It comes from where they were sent, or from somebody whom the inbound rules for that key let in;
+    /// where there are none for it, from anybody if the key is listed as trusted: who lists it says that
+    /// load balancers alone send with it.
+    fn may_move(&self, arrival: &Arrival, detour: Detour) -> Result<(), Reason> {
+        let key = match detour.adds_tunnel {
+            true => PUBLIC_KEY,
+            false => PRIVATE_KEY,
+        };
+        if arrival.encapsulation != Encapsulation::Nvgre || arrival.key != key {
+            return Err(Reason::FlowVni);
+        }
+        if !self.is_trusted(arrival) {
+            return Err(Reason::UntrustedVni);
+        }
+        let is_platforms = self.lists(key) && !self.tables.is_network(key);
+        let has_rules = Vni::new(key).is_some_and(|vni| self.eni.inbound.has(vni));
+        match arrival.outer_source == detour.instead_of || is_platforms && !has_rules {
+            true => Ok(()),
+            false => self.admits(arrival),
+        }
+    }
+
+    /// Whether a redirect may have packets leave with a key that it tells: one of those that are trusted, and
+    /// of no tenant.
+    fn may_lead_to(&self, key: u32) -> bool {
+        (self.lists_none() || self.lists(key)) && !self.tables.is_network(key)
     }
 }
 

@@ -7,6 +7,7 @@ mod example;
 mod page;
 mod policy_changes;
 mod real;
+mod redirects;
 mod scale;
 mod services;
 mod tenants;

@@ -265,6 +265,9 @@ vectors! {
     dscp_uniform
     ends
     fast_path
+    fast_path_answers
+    fast_path_private_link
+    fast_path_public
     fast_path_strangers
     floating_nic
     fragments
@@ -327,7 +330,8 @@ fn versions(step: &Path, name: &str) -> BTreeSet<[bool; 2]> {
 }
 
 /// Vectors of what takes IPv4 to IPv6: nothing else is asked of it.
-const TO_V6: [&str; 6] = [
+const TO_V6: [&str; 7] = [
+    "fast_path_private_link",
     "port_map_must_match",
     "private_link",
     "private_link_nsg",

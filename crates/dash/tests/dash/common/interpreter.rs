@@ -14,6 +14,8 @@ use twinpath_dash::{Reason, Settings};
 
 use twinpath_dash::samples::Objects;
 
+use super::redirects::{self, RedirectInfo};
+
 /// A packet that has come to an ENI.
 #[derive(Clone, Debug)]
 pub struct Packet {
@@ -126,11 +128,7 @@ impl Interpreter<'_> {
             true => sent.answered_with.contains(&vni),
             false => self.packet.vni == vni,
         };
-        let of_another = self
-            .objects
-            .vnets
-            .values()
-            .any(|vnet| vnet.vni.get() == vni);
+        let of_another = self.is_of_network(vni);
         of_flow || own.is_some_and(|own| own.vni.get() == vni) || self.is_listed(vni) && !of_another
     }
 
@@ -170,6 +168,80 @@ impl Interpreter<'_> {
                 })
             }
         }
+    }
+
+    /// What a machine's packets become once a redirect has come about them: the document on the fast path. The
+    /// packet of this interpreter opened the flow, `sent` is what a packet of the machine's became before, `came` how
+    /// the redirect comes.
+    pub fn redirected(
+        &self,
+        sent: &Sent,
+        came: &Packet,
+        info: &RedirectInfo,
+    ) -> Result<Sent, Reason> {
+        let is_public = sent.underlay.is_empty();
+        let fastpath_key = if is_public { 0xfd } else { 0xfe };
+        if came.encapsulation != Encapsulation::Nvgre || came.vni != fastpath_key {
+            return Err(Reason::FlowVni);
+        }
+        let arriving = Interpreter {
+            packet: came,
+            ..*self
+        };
+        arriving.trusted_vni()?;
+        self.is_balancer(sent, came)
+            .then_some(())
+            .map_or_else(|| arriving.inbound_routing().map(|_| ()), Ok)?;
+        let mut after = sent.clone();
+        match after.underlay.first_mut() {
+            Some(maintained) => maintained.destination = info.dip_pa,
+            None => after.underlay.push(Layer {
+                encapsulation: match info.encap_type {
+                    redirects::NVGRE => Encapsulation::Nvgre,
+                    redirects::VXLAN => Encapsulation::Vxlan,
+                    _ => return Err(Reason::Unsupported),
+                },
+                key: info.encap_id,
+                source: sent.overlay.source,
+                destination: info.dip_pa,
+            }),
+        }
+        if after.underlay.len() == 1 {
+            after.endpoints.clear();
+        }
+        after.destination_mac = Some(info.vm_mac);
+        let layer = after.underlay[0];
+        let is_own = [layer.source, self.appliance().sip].contains(&info.dip_pa);
+        let is_group = info.vm_mac.0[0] & 1 == 1 || info.dip_pa.octets4()[0] >= 224;
+        if is_own || is_group {
+            return Err(Reason::ForgedRedirect);
+        }
+        same_version(layer)?;
+        let is_unlisted =
+            self.appliance().trusted_vnis.is_empty() && self.eni().trusted_vnis.is_empty();
+        let may_be_told = is_unlisted || self.is_listed(layer.key);
+        if is_public && (!may_be_told || self.is_of_network(layer.key)) {
+            return Err(Reason::UntrustedVni);
+        }
+        Ok(after)
+    }
+
+    /// Whether a redirect needs no inbound rule: it comes from where packets were sent, or with a key of which it is
+    /// listed, and not said otherwise, that balancers alone have it.
+    fn is_balancer(&self, sent: &Sent, came: &Packet) -> bool {
+        let was_sent_to = match sent.underlay.first() {
+            Some(layer) => layer.destination,
+            None => sent.overlay.destination,
+        };
+        let mut rules = self.objects.route_rules.iter();
+        let has_rules = rules.any(|(key, _)| key.eni == came.eni && key.vni.get() == came.vni);
+        let is_listed = self.is_listed(came.vni) && !self.is_of_network(came.vni);
+        came.outer_source == was_sent_to || is_listed && !has_rules
+    }
+
+    fn is_of_network(&self, vni: u32) -> bool {
+        let mut networks = self.objects.vnets.values();
+        networks.any(|vnet| vnet.vni.get() == vni)
     }
 
     fn acl(&self, direction: Direction) -> Result<(), Reason> {

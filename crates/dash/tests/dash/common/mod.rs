@@ -7,5 +7,6 @@ pub mod connections;
 pub mod interpreter;
 pub mod leaving;
 pub mod packets;
+pub mod redirects;
 pub mod traffic;
 pub mod versions;
