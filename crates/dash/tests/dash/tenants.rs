@@ -187,7 +187,7 @@ fn packets_of_tenants_are_known_answered_and_dropped() {
         answers,
     } = all;
     assert!(
-        sent > 9_000 && hits > 9_000 && dropped > 300 && answers > 200,
+        sent > 2_500 && hits > 2_000 && dropped > 1_000 && answers > 300,
         "{all:?}"
     );
 }
