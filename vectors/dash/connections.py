@@ -109,7 +109,7 @@ def ping(own, peer, is_reply=False):
 
 def ends():
     """Times are far from where they would matter: 20 s for what is open, 2 s for what is opened or ended, 5 s for
-    UDP, 3 s for others."""
+    UDP, 3 s for others. What has ended itself counts as deleted, and all else as aged when the last packets come."""
     line, idle = Timeline(), {"tcp_idle": "20s", "tcp_transitory_idle": "2s", "udp_idle": "5s", "other_idle": "3s"}
     for turn, (own, peer) in enumerate(PEERS):
         start = turn / 100
@@ -155,7 +155,7 @@ def ends():
         line.add(start + 10, comes(ping(own, peer, True)), False)
     Vector("ends", "Connections end by time, resets and last segments of both ends; a new one takes the place at once.", settings=idle).step(
         base() + peers_of() + mappings(), *line.sorted(),
-    ).counters(drops={"tcp_without_flow": 10, "inbound_route_miss": 4}, counters={"FLOW_CREATED": 18})
+    ).counters(drops={"tcp_without_flow": 10, "inbound_route_miss": 4}, counters={"FLOW_CREATED": 18, "FLOW_DELETED": 8, "FLOW_AGED": 10})
 
 
 def pieces(source, destination, identification, macs=(ENI_MAC, REMOTE_MAC), ports=(6, 7)):
@@ -358,6 +358,7 @@ def counters():
             "INBOUND_TX_PACKETS": 4, "FLOW_CREATED": 2, "FLOW_CREATE_FAILED": 0, "FLOW_UPDATED_BY_RESIMULATION": 2, "FLOW_DELETED": 2,
             "OUTBOUND_ROUTING_ENTRY_MISS_DROP_PACKETS": 2, "INBOUND_ROUTING_ENTRY_MISS_DROP_PACKETS": 2,
             "OUTBOUND_ROUTING_GROUP_MISS_DROP_PACKETS": 4, "OUTBOUND_CA_PA_ENTRY_MISS_DROP_PACKETS": 0,
+            "FORWARDING_DROP_PACKETS": 8, "TOTAL_DROP_PACKETS": 8,
         },
         enis={"eni2": {"drops": {"mapping_miss": 2}, "counters": {
             "RX_PACKETS": 10, "TX_PACKETS": 8, "OUTBOUND_RX_PACKETS": 8, "OUTBOUND_TX_PACKETS": 6, "INBOUND_RX_PACKETS": 2,

@@ -109,7 +109,7 @@ def inbound():
         config, *steps
     ).step(
         [gone("VNET_MAPPING", "Vnet2:10.2.0.8"), gone("VNET_MAPPING", "Vnet2:fd02::8")], *later,
-    ).counters(drops={"pa_validation": 4, "inbound_route_drop": 6, "inbound_route_miss": 4})
+    ).counters(drops={"pa_validation": 4, "inbound_route_drop": 6, "inbound_route_miss": 4}, counters={"PA_VALIDATION_FAIL_DROP_PACKETS": 4})
 
 
 def mid_connection():

@@ -74,10 +74,12 @@ pub struct EniCounters {
     pub flow_misses: u64,
     /// Flows that were opened.
     pub flows_created: u64,
-    /// Flows that ended before their time: policies no longer allow them, or a new connection took
-    /// their place.
+    /// Flows that policies no longer allow.
     pub flows_removed: u64,
-    /// Flows that ended by time.
+    /// Flows whose connections ended with a RST or the FINs of both ends. They stay a while for what is
+    /// under way, and are counted nowhere else when they are gone.
+    pub flows_closed: u64,
+    /// Flows that ended by time alone.
     pub flows_aged: u64,
     /// Flows that were judged anew after a change of policy.
     pub flows_resimulated: u64,

@@ -31,10 +31,13 @@ pub struct EniFigures {
     pub flow_misses: u64,
     /// Flows that were opened.
     pub flows_created: u64,
-    /// Flows that ended before their time: policies no longer allow them, or a new connection took their
-    /// place.
+    /// Flows that policies no longer allow.
     pub flows_removed: u64,
-    /// Flows that ended by time.
+    /// Flows whose connections ended with a RST or the FINs of both ends; they stay a while for what is
+    /// under way.
+    #[serde(default)]
+    pub flows_closed: u64,
+    /// Flows that ended by time alone.
     pub flows_aged: u64,
     /// Flows that were judged anew after a change of policy.
     pub flows_resimulated: u64,
@@ -75,7 +78,7 @@ pub struct MeterFigures {
 }
 
 /// Drops that SAI has counters for, by the reason's name here.
-const DROPS: [(&str, &str); 7] = [
+const DROPS: [(&str, &str); 8] = [
     ("route_miss", "OUTBOUND_ROUTING_ENTRY_MISS"),
     ("mapping_miss", "OUTBOUND_CA_PA_ENTRY_MISS"),
     ("inbound_route_miss", "INBOUND_ROUTING_ENTRY_MISS"),
@@ -83,6 +86,17 @@ const DROPS: [(&str, &str); 7] = [
     ("port_map_miss", "OUTBOUND_PORT_MAP_MISS"),
     ("port_range_miss", "OUTBOUND_PORT_MAP_PORT_RANGE_ENTRY_MISS"),
     ("untrusted_vni", "ENI_TRUSTED_VNI_ENTRY_MISS"),
+    ("pa_validation", "PA_VALIDATION_FAIL"),
+];
+
+/// Those of them that say that a table did not lead on: SAI counts them once more, together.
+const FORWARDING: [&str; 6] = [
+    "route_miss",
+    "mapping_miss",
+    "inbound_route_miss",
+    "route_group_miss",
+    "port_map_miss",
+    "port_range_miss",
 ];
 
 /// Drops for which a flow was not made.
@@ -130,12 +144,18 @@ impl EniFigures {
             "FLOW_UPDATED_BY_RESIMULATION".into(),
             self.flows_resimulated,
         );
-        put("FLOW_DELETED".into(), self.flows_removed);
+        put(
+            "FLOW_DELETED".into(),
+            self.flows_removed + self.flows_closed,
+        );
         put("LB_FAST_PATH_ICMP_IN_PACKETS".into(), self.redirects);
         put("FLOW_AGED".into(), self.flows_aged);
         for (reason, name) in DROPS {
             put(format!("{name}_DROP_PACKETS"), self.drop(reason));
         }
+        let forwarding = FORWARDING.iter().map(|reason| self.drop(reason));
+        put("FORWARDING_DROP_PACKETS".into(), forwarding.sum());
+        put("TOTAL_DROP_PACKETS".into(), self.dropped());
         counters
     }
 
@@ -146,6 +166,7 @@ impl EniFigures {
         self.flow_misses += other.flow_misses;
         self.flows_created += other.flows_created;
         self.flows_removed += other.flows_removed;
+        self.flows_closed += other.flows_closed;
         self.flows_aged += other.flows_aged;
         self.flows_resimulated += other.flows_resimulated;
         self.redirects += other.redirects;
@@ -193,6 +214,7 @@ impl Dash {
             ("flows", self.flows),
             ("flows_created", sum(|eni| eni.flows_created)),
             ("flows_removed", sum(|eni| eni.flows_removed)),
+            ("flows_closed", sum(|eni| eni.flows_closed)),
             ("flows_aged", sum(|eni| eni.flows_aged)),
             ("flows_resimulated", sum(|eni| eni.flows_resimulated)),
             ("flow_hits", sum(|eni| eni.flow_hits)),

@@ -97,8 +97,9 @@
 //! | `dash.enis[].outbound.sent_bytes`, `dash.enis[].inbound.sent_bytes` | bytes | of their inner frames |
 //! | `dash.enis[].flow_hits`, `dash.enis[].flow_misses` | packets | of known flows, and of none |
 //! | `dash.enis[].flows_created` | flows | opened |
-//! | `dash.enis[].flows_removed` | flows | ended before their time: policies no longer allow them, or a new connection took their place |
-//! | `dash.enis[].flows_aged` | flows | ended by time |
+//! | `dash.enis[].flows_removed` | flows | policies no longer allow them |
+//! | `dash.enis[].flows_closed` | flows | their connections ended with a RST or the FINs of both ends; they stay a while for what is under way |
+//! | `dash.enis[].flows_aged` | flows | ended by time alone |
 //! | `dash.enis[].flows_resimulated` | flows | judged anew after a change of policy |
 //! | `dash.enis[].redirects`, `dash.enis[].flows_redirected`, `dash.enis[].redirects_of_none` | packets, flows, packets | redirects of load balancers that came, flows that they moved, and those that were about no flow |
 //! | `dash.enis[].drops.<reason>` | packets | of the ENI, dropped, by reason |

@@ -300,6 +300,7 @@ fn dpu(dash: &Dash, page: &mut Page) {
             ("misses", eni.flow_misses),
             ("created", eni.flows_created),
             ("removed", eni.flows_removed),
+            ("closed", eni.flows_closed),
             ("aged", eni.flows_aged),
             ("resimulated", eni.flows_resimulated),
             ("redirected", eni.flows_redirected),

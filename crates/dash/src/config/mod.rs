@@ -24,9 +24,11 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod touched;
+mod unfiltered;
 #[cfg(test)]
 mod version_tests;
 mod warnings;
+mod without_effect;
 
 pub use configuration::Configuration;
 pub use costs::Costs;

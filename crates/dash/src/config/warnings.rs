@@ -51,13 +51,13 @@ impl fmt::Display for Warning {
 
 /// Warnings, those that say the same in one.
 #[derive(Default)]
-struct Warnings {
+pub(super) struct Warnings {
     told: Vec<Warning>,
     places: HashMap<(Table, Option<&'static str>, String), usize>,
 }
 
 impl Warnings {
-    fn tell(
+    pub fn tell(
         &mut self,
         key: Key,
         field: impl Into<Option<&'static str>>,
@@ -79,6 +79,11 @@ impl Warnings {
         if warning.examples.len() < Warning::NAMED {
             warning.examples.push(key);
         }
+    }
+
+    /// All of them, in the order in which they were told.
+    pub fn into_list(self) -> Vec<Warning> {
+        self.told
     }
 
     /// Something about the whole.
@@ -107,8 +112,10 @@ impl Configuration {
         self.list_warnings(&mut warnings);
         self.routing_type_warnings(&mut warnings);
         self.route_warnings(&mut warnings);
+        self.idle_field_warnings(&mut warnings);
+        self.high_availability_warnings(&mut warnings);
         self.mapping_warnings(&mut warnings);
-        warnings.told
+        warnings.into_list()
     }
 
     /// None, more than one, or one that takes no packet for a machine's. What a switch alone has needs none.
@@ -157,10 +164,19 @@ impl Configuration {
                 _ => {}
             }
             let is_of_routes = matches!(kind, RoutingType::Direct | RoutingType::VnetDirect);
-            let others = [ActionType::Drop, ActionType::StaticEncap];
-            if is_of_routes && others.iter().any(|action| actions.has(*action)) {
+            for (action, name) in [
+                (ActionType::Drop, "drop"),
+                (ActionType::StaticEncap, "staticencap"),
+            ] {
+                if is_of_routes && actions.has(action) {
+                    tell(&format!(
+                        "{name} has no effect here: routes do what their action_type says"
+                    ));
+                }
+            }
+            if *kind == RoutingType::Vnet && actions.has(ActionType::Drop) {
                 tell(
-                    "drop and staticencap have no effect here: routes do what their action_type says",
+                    "drop has no effect on routes, which do what their action_type says, but on mappings of this type",
                 );
             }
         }
@@ -263,7 +279,7 @@ impl Configuration {
     }
 
     /// The groups of routes that ENIs follow.
-    fn groups_of<'c>(
+    pub(super) fn groups_of<'c>(
         &'c self,
         enis: impl Iterator<Item = &'c Arc<EniTable>>,
     ) -> impl Iterator<Item = (&'c RouteGroupId, &'c Arc<RouteTable>)> {
@@ -427,13 +443,13 @@ fn has_no_bits(bits: Option<MaskedBits>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{Origin, Store};
     use super::*;
     use crate::json;
 
     /// A configuration that works: everything is there once.
-    const GOOD: &str = r#"{
+    pub const GOOD: &str = r#"{
         "DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.5", "vm_vni": 2001},
         "DASH_ROUTING_TYPE_TABLE:privatelink": {"items": [
             {"action_name": "1", "action_type": "4_to_6"},
@@ -448,7 +464,7 @@ mod tests {
     }"#;
 
     /// What is told after all of these are set one after the other.
-    fn warnings(texts: &[&str]) -> Vec<String> {
+    pub fn warnings(texts: &[&str]) -> Vec<String> {
         let mut store = Store::default();
         for text in texts {
             let reading = json::read(text.as_bytes());
@@ -643,14 +659,16 @@ mod tests {
         assert_eq!(warnings(&[GOOD, kind]), [told]);
         let others = r#"{
             "DASH_ROUTING_TYPE_TABLE:direct": {"items": [{"action_name": "1", "action_type": "drop"}]},
+            "DASH_ROUTING_TYPE_TABLE:vnet": {"items": [{"action_name": "1", "action_type": "drop"}]},
             "DASH_ROUTING_TYPE_TABLE:vnet_encap": {"items": [
                 {"action_name": "1", "action_type": "4_to_6"},
                 {"action_name": "2", "action_type": "staticencap", "encap_type": "vxlan"}]}}"#;
         let mut told = warnings(&[GOOD, others]);
         told.sort();
-        let direct = "1 DASH_ROUTING_TYPE_TABLE:direct: items: drop and staticencap have no effect here: routes do what their action_type says";
+        let direct = "1 DASH_ROUTING_TYPE_TABLE:direct: items: drop has no effect here: routes do what their action_type says";
+        let vnet = "1 DASH_ROUTING_TYPE_TABLE:vnet: items: drop has no effect on routes, which do what their action_type says, but on mappings of this type";
         let encap = "1 DASH_ROUTING_TYPE_TABLE:vnet_encap: items: 4_to_6 has no effect but for private endpoints and service tunnels";
-        assert_eq!(told, [direct, encap]);
+        assert_eq!(told, [direct, vnet, encap]);
     }
 
     #[test]

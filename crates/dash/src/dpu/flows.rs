@@ -226,7 +226,7 @@ impl Dpu {
         }
         let is_new = key.protocol() == protocol::TCP && opens(tcp_flags);
         if is_new && State::of(entry.state).has_ended() {
-            self.end(place, |counters| counters.flows_removed += 1);
+            self.end(place, |_| ());
             return None;
         }
         Some(place)
@@ -238,7 +238,7 @@ impl Dpu {
             && now.ticks_since(self.flows.get(entry.peer).last_seen) > idle
     }
 
-    /// Ends a flow; `count` tells why.
+    /// Ends a flow; `count` tells why, unless its connection has ended itself, which was counted then.
     pub(super) fn end(&mut self, place: EntryNumber, count: impl Fn(&mut EniCounters)) {
         let entry = self.flows.get(place);
         let peer = self.flows.get(entry.peer);
@@ -252,7 +252,9 @@ impl Dpu {
         if let Some(state) = state.filter(|state| state.serial == serial) {
             state.flows = state.flows.saturating_sub(1);
             self.unused_parts += usize::from(state.flows < part);
-            count(&mut state.counters);
+            if !State::of(entry.state).has_ended() {
+                count(&mut state.counters);
+            }
         }
     }
 
@@ -330,7 +332,8 @@ impl Dpu {
         if received.arrival.headers.protocol != protocol::TCP {
             return;
         }
-        let state = State::of(entry.state).after(tcp_flags, entry.is_forward);
+        let before = State::of(entry.state);
+        let state = before.after(tcp_flags, entry.is_forward);
         if state.bits() != entry.state {
             for place in [place, entry.peer] {
                 let mut entry = self.flows.get(place);
@@ -338,6 +341,8 @@ impl Dpu {
                 self.flows.set(place, &entry);
             }
             if state.has_ended() {
+                let counters = &mut self.enis[usize::from(entry.eni)].counters;
+                counters.flows_closed += u64::from(!before.has_ended());
                 let forward = if entry.is_forward { place } else { entry.peer };
                 self.keep_deadline(forward);
             }
@@ -401,7 +406,9 @@ impl Dpu {
         self.end(place, |_| ());
         let inserted = self.insert(keys, number, &decision, entry.state, now);
         let [forward, _] = inserted.inspect_err(|_| {
-            removed(&mut self.enis[usize::from(number)].counters);
+            if !State::of(entry.state).has_ended() {
+                removed(&mut self.enis[usize::from(number)].counters);
+            }
         })?;
         match entry.is_forward {
             true => Ok(forward),

@@ -10,12 +10,20 @@ const FARTHEST: u32 = 1 << 30;
 /// Places of the table of flows that are looked at with the change by which an ENI first gets a limit:
 /// packets wait meanwhile, for less than a millisecond.
 const LEARNED_AT_FIRST: usize = 1 << 16;
-/// Places that are looked at each time when time passes, until it was all of them.
+/// Places that are looked at each time when time passes, until it was all of them; more where a sweep looks
+/// at more.
 const LEARNED_AT_ONCE: usize = 64;
 
 impl Dpu {
     /// How many flows an ENI has, of which those that are over end if there are not less than `limit`.
     pub(super) fn flows_below(&mut self, limit: u32, number: u16, now: Instant) -> u32 {
+        let is_learning = self
+            .enis
+            .get(usize::from(number))
+            .is_some_and(|state| state.is_learning);
+        if is_learning && self.flows_of(number) >= limit && self.has_made_a_step(now) {
+            self.learn_deadlines(self.flows.places());
+        }
         while self.flows_of(number) >= limit
             && let Some(place) = self.next_due(number, now)
         {
@@ -117,11 +125,12 @@ impl Dpu {
         }
     }
 
-    /// Time passes: looks for flows that were there before their ENIs had limits.
+    /// Time passes, in which so many places were swept: looks for flows that were there before their ENIs
+    /// had limits.
     #[inline]
-    pub(super) fn go_on_learning(&mut self) {
+    pub(super) fn go_on_learning(&mut self, swept: usize) {
         if self.learned < self.flows.places() {
-            self.learn_deadlines(LEARNED_AT_ONCE);
+            self.learn_deadlines(swept.max(LEARNED_AT_ONCE));
         }
     }
 

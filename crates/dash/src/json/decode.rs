@@ -96,6 +96,24 @@ numbers! {
     u32: "a number from 0 to 4294967295";
 }
 
+/// A metering class, or bits of one: documents write some as hexadecimal.
+pub(super) struct ClassBits(pub u32);
+
+impl Decode for ClassBits {
+    const EXPECTED: &'static str = "a number from 0 to 4294967295, or hexadecimal digits behind 0x";
+
+    fn decode(value: &Value<'_>, remarks: &mut Vec<Wrong>) -> Result<Self, Fault> {
+        let written = text(value).unwrap_or_default();
+        let bits = match written.strip_prefix("0x") {
+            None => u32::decode(value, remarks),
+            // A sign is no digit.
+            Some(digits) if digits.starts_with('+') => Err(Fault::Unlike),
+            Some(digits) => u32::from_str_radix(digits, 16).map_err(|_| Fault::Unlike),
+        };
+        bits.map(Self)
+    }
+}
+
 /// The number of a protocol in IP headers; a name is told with the number that is meant.
 pub(super) struct ProtocolNumber(pub u8);
 
@@ -230,6 +248,10 @@ impl Decode for MacAddress {
             Ok(bits) if digits => {
                 let [_, _, octets @ ..] = bits.to_be_bytes();
                 Ok(Self(octets))
+            }
+            // Dashes or colons, and not both.
+            _ if text.contains('-') && !text.contains(':') => {
+                text.replace('-', ":").parse().map_err(|_| Fault::Unlike)
             }
             _ => text.parse().map_err(|_| Fault::Unlike),
         }
@@ -532,8 +554,11 @@ impl Words for PortProtocol {
 impl Words for Encapsulation {
     const EXPECTED: &'static str = "vxlan or nvgre";
     const PREFIX: &'static str = "ENCAP_TYPE_";
-    const WORDS: &'static [(&'static str, Self, u32)] =
-        &[("vxlan", Self::Vxlan, 1), ("nvgre", Self::Nvgre, 2)];
+    const WORDS: &'static [(&'static str, Self, u32)] = &[
+        ("vxlan", Self::Vxlan, 1),
+        ("nvgre", Self::Nvgre, 2),
+        ("gre", Self::Nvgre, 2),
+    ];
 }
 
 impl Words for AdminState {
@@ -548,8 +573,11 @@ impl Words for AdminState {
 impl Words for EniMode {
     const EXPECTED: &'static str = "vm or fnic";
     const PREFIX: &'static str = "MODE_";
-    const WORDS: &'static [(&'static str, Self, u32)] =
-        &[("vm", Self::Vm, 1), ("fnic", Self::FloatingNic, 2)];
+    const WORDS: &'static [(&'static str, Self, u32)] = &[
+        ("vm", Self::Vm, 1),
+        ("fnic", Self::FloatingNic, 2),
+        ("floating_nic_mode", Self::FloatingNic, 2),
+    ];
 }
 
 impl Words for DirectionLookup {

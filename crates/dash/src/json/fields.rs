@@ -78,6 +78,11 @@ impl<'a, 'f> Fields<'a, 'f> {
         }
     }
 
+    /// Adds a list that stands in the place of the object, as its field of this name.
+    pub fn add_list(&mut self, name: &'static str, list: &'a RawValue) {
+        self.add_field(name.into(), list);
+    }
+
     /// Adds the fields inside a field.
     fn add_inside(&mut self, name: &str, value: &'a RawValue) {
         match Value::of(value) {

@@ -150,6 +150,20 @@ struct Reader<'a> {
     bare_routes: BareRoutes,
 }
 
+/// Tables of SONiC's DASH that are not supported, without `_TABLE` at the end.
+pub const ABSENT_TABLES: [&str; 10] = [
+    "DASH_ENI_PLACEMENT",
+    "DASH_FLOW_DUMP_FILTER",
+    "DASH_FLOW_SYNC_SESSION",
+    "DASH_FLOW_SYNC_SESSION_STATE",
+    "DASH_HA_GLOBAL_CONFIG",
+    "DASH_HA_SCOPE_STATE",
+    "DASH_HA_SET_STATE",
+    "DASH_METER",
+    "DASH_ROUTING_APPLIANCE",
+    "DASH_BFD_PROBE_STATE",
+];
+
 impl<'a> Reader<'a> {
     fn file(&mut self, file: &'a RawValue) {
         match Value::of(file) {
@@ -291,14 +305,18 @@ impl<'a> Reader<'a> {
         if let Some(table) = Table::ALL.iter().find(known) {
             return Some((*table, rest));
         }
-        let wrong =
-            if name.starts_with("DASH_") || !name.ends_with(|c: char| c.is_ascii_uppercase()) {
-                let names = Table::ALL.iter().map(|table| table.name());
-                let meant = did_you_mean(name, names);
-                Wrong::UnknownTable { meant }
-            } else {
-                Wrong::OtherTable
-            };
+        let is_absent = ABSENT_TABLES
+            .iter()
+            .any(|absent| name.strip_suffix("_TABLE").unwrap_or(name) == *absent);
+        let wrong = if is_absent {
+            Wrong::AbsentTable
+        } else if name.starts_with("DASH_") || !name.ends_with(|c: char| c.is_ascii_uppercase()) {
+            let names = Table::ALL.iter().map(|table| table.name());
+            let meant = did_you_mean(name, names);
+            Wrong::UnknownTable { meant }
+        } else {
+            Wrong::OtherTable
+        };
         self.problems.push(Problem {
             line,
             object: Some(shown_object(written)),
@@ -333,6 +351,10 @@ impl<'a> Reader<'a> {
 fn set<'a>(key: Key, value: &'a RawValue, mut fields: Fields<'a, '_>) -> Option<Object> {
     match Value::of(value) {
         Ok(Value::Fields(pairs)) => fields.add(pairs),
+        // As the document has it.
+        Ok(Value::List(_)) if matches!(key, Key::RoutingType(_)) => {
+            fields.add_list("items", value);
+        }
         Ok(_) => {
             fields.wrong("", no_object(value));
             return None;

@@ -47,6 +47,9 @@ pub enum Wrong {
         /// Which one is meant, as the end of the sentence.
         meant: String,
     },
+    /// A table that DASH has, and that is not supported.
+    #[error("DASH has this table, and it is not supported: not read, and without effect")]
+    AbsentTable,
     /// A table that SONiC has, and that says nothing about packets here.
     #[error("a table of SONiC's, not of DASH: not read")]
     OtherTable,
@@ -98,7 +101,7 @@ impl Problem {
     pub const fn is_remark(&self) -> bool {
         matches!(
             self.wrong,
-            Wrong::OtherTable | Wrong::NoEffect(_) | Wrong::Remark(_)
+            Wrong::AbsentTable | Wrong::OtherTable | Wrong::NoEffect(_) | Wrong::Remark(_)
         )
     }
 }

@@ -1,6 +1,6 @@
 //! Which fields each table has.
 
-use super::decode::{AllBits, BitsAround, PortMapAction, ProtocolNumber};
+use super::decode::{AllBits, BitsAround, ClassBits, PortMapAction, ProtocolNumber};
 use super::fields::{Fields, list};
 use super::problem::Wrong;
 use super::{ha, switch_role};
@@ -158,7 +158,7 @@ fn tunnel(f: &mut Fields<'_, '_>) -> Option<Tunnel> {
     let endpoints = once_each(f, "endpoints", endpoints);
     let encapsulation = f.required("encap_type");
     let vni = f.required("vni");
-    let metering_class_or = f.optional("metering_class_or").unwrap_or_default();
+    let metering_class_or = class_bits(f, "metering_class_or").unwrap_or_default();
     Some(Tunnel {
         endpoints,
         encapsulation: encapsulation?,
@@ -198,11 +198,11 @@ fn qos(f: &mut Fields<'_, '_>) -> Qos {
 fn meter_rule(f: &mut Fields<'_, '_>) -> Option<MeterRule> {
     let priority = f.optional("priority").unwrap_or_default();
     let prefix = f.required("ip_prefix");
-    let metering_class = f.required("metering_class");
+    let metering_class = f.required::<ClassBits>("metering_class");
     Some(MeterRule {
         priority,
         prefix: prefix?,
-        metering_class: metering_class?,
+        metering_class: metering_class?.0,
     })
 }
 
@@ -278,7 +278,7 @@ fn eni(f: &mut Fields<'_, '_>) -> Option<Eni> {
         qos: f.optional("qos"),
         pl_underlay_sip: given_address(f, "pl_underlay_sip"),
         pl_sip_encoding: f.optional("pl_sip_encoding"),
-        mode: f.optional("eni_mode").unwrap_or_default(),
+        mode: f.one_of(&["eni_mode", "mode"]).unwrap_or_default(),
         v4_meter_policy: f.optional("v4_meter_policy_id"),
         v6_meter_policy: f.optional("v6_meter_policy_id"),
         trusted_vnis: trusted_vnis(f),
@@ -421,9 +421,13 @@ fn once_each<T: Ord>(f: &mut Fields<'_, '_>, name: &'static str, mut list: Vec<T
 fn metering(f: &mut Fields<'_, '_>) -> MeterBits {
     let none = MeterBits::default();
     MeterBits {
-        or: f.optional("metering_class_or").unwrap_or(none.or),
-        and: f.optional("metering_class_and").unwrap_or(none.and),
+        or: class_bits(f, "metering_class_or").unwrap_or(none.or),
+        and: class_bits(f, "metering_class_and").unwrap_or(none.and),
     }
+}
+
+fn class_bits(f: &mut Fields<'_, '_>, name: &'static str) -> Option<u32> {
+    f.optional(name).map(|ClassBits(bits)| bits)
 }
 
 fn vnet_mapping(f: &mut Fields<'_, '_>) -> Option<VnetMapping> {
@@ -431,7 +435,7 @@ fn vnet_mapping(f: &mut Fields<'_, '_>) -> Option<VnetMapping> {
     let underlay_ip = f.required("underlay_ip");
     let mac_address = f.optional("mac_address");
     let use_dst_vni = f.optional("use_dst_vni").unwrap_or_default();
-    let metering_class_or = f.optional("metering_class_or").unwrap_or_default();
+    let metering_class_or = class_bits(f, "metering_class_or").unwrap_or_default();
     let (tunnel, port_map) = (f.optional("tunnel"), f.optional("port_map"));
     f.without_effect(&["metering_class", "override_meter"], OLD_METERING);
     let gone = "SONiC no longer reads it; a tunnel says it now";

@@ -582,3 +582,43 @@ fn addresses_of_zeros_are_not_given() {
     };
     assert_eq!((tunnel.underlay_sip, tunnel.underlay_dip), (None, None));
 }
+
+/// The forms of the high-level design's example of ExpressRoute, each beside the usual one.
+#[test]
+fn forms_of_the_design_document_are_read() {
+    let same = |one: &str, other: &str| assert_eq!(object(one), object(other));
+    same(
+        r#"{"DASH_ROUTING_TYPE_TABLE:privatelink": [
+            {"name": "action1", "action_type": "4to6"},
+            {"name": "action2", "action_type": "staticencap", "encap_type": "gre", "vni": "100"}]}"#,
+        r#"{"DASH_ROUTING_TYPE_TABLE:privatelink": {"items": [
+            {"action_name": "action1", "action_type": "4_to_6"},
+            {"action_name": "action2", "action_type": "staticencap", "encap_type": "nvgre", "vni": 100}]}}"#,
+    );
+    let eni = |mac: &str, mode: &str| {
+        format!(r#"{{"DASH_ENI_TABLE:e": {{"mac_address": "{mac}", "vnet": "v", {mode}}}}}"#)
+    };
+    same(
+        &eni("F4-93-9F-EF-C4-7E", r#""mode": "floating_nic_mode""#),
+        &eni("F4:93:9F:EF:C4:7E", r#""eni_mode": "fnic""#),
+    );
+    let route = |or: &str, and: &str| {
+        format!(
+            r#"{{"DASH_ROUTE_TABLE:g:10.0.0.0/8": {{"routing_type": "drop", "metering_class_or": {or}, "metering_class_and": {and}}}}}"#
+        )
+    };
+    same(&route(r#""0x60""#, r#""0xfF""#), &route("96", "\"255\""));
+    // A list of actions is a routing type's alone, and no half of either form is read.
+    let wrong = [
+        r#"{"DASH_QOS_TABLE:q": []}"#.to_owned(),
+        r#"{"DASH_ROUTING_TYPE_TABLE:direct": [7]}"#.to_owned(),
+        eni("F4-93-9F:EF-C4-7E", r#""eni_mode": "vm""#),
+        eni("F4-93-9F-EF-C4", r#""eni_mode": "vm""#),
+        route(r#""0x""#, "1"),
+        route(r#""0x+1""#, "1"),
+        route(r#""0x100000000""#, "1"),
+    ];
+    for text in wrong {
+        assert_eq!(problems(&text).len(), 1, "{text}");
+    }
+}

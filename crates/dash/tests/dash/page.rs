@@ -123,6 +123,28 @@ fn every_table_of_dash_is_on_the_page() {
     assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), dash);
 }
 
+/// Tables of DASH that are not supported are named, and a file with one is told so.
+#[test]
+fn absent_tables_are_on_the_page_and_told() {
+    let from = PAGE.find("## Tables that are absent").expect("there");
+    let named: BTreeSet<_> = PAGE[from..]
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('|').next())
+        .flat_map(|cell| cell.split('`').step_by(2))
+        .map(|name| name.trim_end_matches("_TABLE"))
+        .collect();
+    assert_eq!(named, json::ABSENT_TABLES.into_iter().collect());
+    for name in json::ABSENT_TABLES {
+        for end in ["", "_TABLE"] {
+            let text = format!(r#"[{{"{name}{end}:a": {{"field": 1}}, "OP": "SET"}}]"#);
+            let reading = json::read(text.as_bytes());
+            let told: Vec<_> = reading.problems.iter().map(|one| &one.wrong).collect();
+            assert_eq!(told, [&Wrong::AbsentTable], "{name}{end}");
+            assert!(reading.changes.is_empty() && reading.problems[0].is_remark());
+        }
+    }
+}
+
 #[test]
 fn what_the_public_configurations_have_is_on_the_page() {
     let rows = rows();

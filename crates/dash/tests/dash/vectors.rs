@@ -9,6 +9,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_dash::config::Store;
+use twinpath_dash::counters::EniCounters;
 use twinpath_dash::samples::vectors::{
     Compare, capture, folder, names, settings as settings_of, steps, wanted_counters,
     wanted_device_drops,
@@ -26,14 +27,12 @@ struct Device {
 }
 
 impl Device {
-    fn new(name: &str, is_apart: bool) -> Self {
-        let settings = settings_of(
-            name,
-            Settings {
-                flows: 1024,
-                ..Settings::default()
-            },
-        );
+    fn new(name: &str, is_apart: bool, flows: usize) -> Self {
+        let others = Settings {
+            flows,
+            ..Settings::default()
+        };
+        let settings = settings_of(name, others);
         let whole = Dpu::new(settings.clone(), 1);
         let tables = Arc::new(whole.tables().clone());
         let (dpu, elsewhere) = match is_apart {
@@ -72,6 +71,7 @@ impl Device {
 
     /// What leaves, be it the packet or what its sender is told.
     fn send(&mut self, time_ns: u64, packet: &[u8]) -> Result<Vec<u8>, Reason> {
+        self.dpu.tick(Instant(time_ns));
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet);
         match self.process(&mut buffer, Instant(time_ns)) {
@@ -150,6 +150,9 @@ impl Device {
             true => Ok(()),
             false => Err(format!("{eni}: {what} {counted}, expected {wanted}")),
         };
+        for (name, count) in wanted["counters"].as_object().into_iter().flatten() {
+            same(&counted(counters, name).into(), count, name)?;
+        }
         if wanted["drops"].is_object() {
             same(&drops.into(), &wanted["drops"], "drops")?;
         }
@@ -162,6 +165,52 @@ impl Device {
             )?;
         }
         Ok(())
+    }
+}
+
+/// What an ENI has counted under one of SAI's names.
+fn counted(counters: &EniCounters, name: &str) -> u64 {
+    let [out, back] = [0, 1];
+    let (received, sent) = (&counters.received, &counters.sent);
+    let drops = |reasons: &[Reason]| -> u64 {
+        let counts = reasons.iter().map(|reason| counters.drops.of(*reason));
+        counts.sum()
+    };
+    match name {
+        "RX_PACKETS" => received[out].packets + received[back].packets,
+        "TX_PACKETS" => sent[out].packets + sent[back].packets,
+        "OUTBOUND_RX_PACKETS" => received[out].packets,
+        "OUTBOUND_TX_PACKETS" => sent[out].packets,
+        "INBOUND_RX_PACKETS" => received[back].packets,
+        "INBOUND_TX_PACKETS" => sent[back].packets,
+        "FLOW_CREATED" => counters.flows_created,
+        "FLOW_CREATE_FAILED" => drops(&[
+            Reason::FlowLimit,
+            Reason::ConnectionRate,
+            Reason::FlowTableFull,
+            Reason::FlowClash,
+        ]),
+        "FLOW_UPDATED_BY_RESIMULATION" => counters.flows_resimulated,
+        "FLOW_DELETED" => counters.flows_removed + counters.flows_closed,
+        "FLOW_AGED" => counters.flows_aged,
+        "LB_FAST_PATH_ICMP_IN_PACKETS" => counters.redirects,
+        "TOTAL_DROP_PACKETS" => counters.drops.total(),
+        "FORWARDING_DROP_PACKETS" => drops(&[
+            Reason::RouteMiss,
+            Reason::MappingMiss,
+            Reason::InboundRouteMiss,
+            Reason::RouteGroupMiss,
+            Reason::PortMapMiss,
+            Reason::PortRangeMiss,
+        ]),
+        "PA_VALIDATION_FAIL_DROP_PACKETS" => drops(&[Reason::PaValidation]),
+        "INBOUND_ROUTING_ENTRY_MISS_DROP_PACKETS" => drops(&[Reason::InboundRouteMiss]),
+        "OUTBOUND_ROUTING_ENTRY_MISS_DROP_PACKETS" => drops(&[Reason::RouteMiss]),
+        "OUTBOUND_ROUTING_GROUP_MISS_DROP_PACKETS" => drops(&[Reason::RouteGroupMiss]),
+        "OUTBOUND_CA_PA_ENTRY_MISS_DROP_PACKETS" => drops(&[Reason::MappingMiss]),
+        "OUTBOUND_PORT_MAP_MISS_DROP_PACKETS" => drops(&[Reason::PortMapMiss]),
+        "OUTBOUND_PORT_MAP_PORT_RANGE_ENTRY_MISS_DROP_PACKETS" => drops(&[Reason::PortRangeMiss]),
+        other => panic!("no counter {other}"),
     }
 }
 
@@ -179,7 +228,7 @@ fn hex(bytes: &[u8]) -> String {
 
 fn run(name: &str) {
     for is_apart in [false, true] {
-        let mut device = Device::new(name, is_apart);
+        let mut device = Device::new(name, is_apart, by_default());
         for step in steps(name) {
             assert_eq!(
                 device.configure(&config(&step)),
@@ -188,9 +237,17 @@ fn run(name: &str) {
                 step.display()
             );
         }
-        outcome(name, is_apart, &configs(name)).expect("what the vector says");
+        outcome(name, is_apart, by_default(), &configs(name)).expect("what the vector says");
     }
 }
+
+/// How many flows a device has room for that does not say.
+fn by_default() -> usize {
+    Settings::default().flows
+}
+
+/// Room for all flows of any vector: a device that is made thousands of times has no more.
+const FEW: usize = 1024;
 
 fn config(step: &Path) -> Vec<u8> {
     std::fs::read(step.join("config.json")).expect("a configuration")
@@ -202,9 +259,9 @@ fn configs(name: &str) -> Vec<Vec<u8>> {
 }
 
 /// What comes of a vector whose steps put these in force.
-fn outcome(name: &str, is_apart: bool, configs: &[Vec<u8>]) -> Result<(), String> {
+fn outcome(name: &str, is_apart: bool, flows: usize, configs: &[Vec<u8>]) -> Result<(), String> {
     let compare = Compare::read(&folder().join(name));
-    let mut device = Device::new(name, is_apart);
+    let mut device = Device::new(name, is_apart, flows);
     for (step, config) in steps(name).iter().zip(configs) {
         device.configure(config);
         device.step(step, &compare)?;
@@ -374,7 +431,7 @@ fn no_vector_is_void() {
 #[test]
 fn packets_of_a_flow_wait_for_its_first() {
     let folder = folder().join("vnet");
-    let mut device = Device::new("vnet", true);
+    let mut device = Device::new("vnet", true, FEW);
     device.configure(&config(&folder));
     let (time_ns, packet) = capture(&folder.join("in.pcap")).swap_remove(0);
     let buffer = || {
@@ -484,7 +541,7 @@ fn whatever_is_configured_is_noticed() {
         let is_noticed = |step: usize, config: Vec<u8>| {
             let mut configs = original.clone();
             configs[step] = config;
-            let run = || outcome(&name, false, &configs).is_err();
+            let run = || outcome(&name, false, FEW, &configs).is_err();
             std::panic::catch_unwind(run).unwrap_or(true)
         };
         for (step, config) in original.iter().enumerate() {

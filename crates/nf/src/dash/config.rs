@@ -512,7 +512,7 @@ impl Config {
         if costs.routes.number + costs.mappings.number >= MOST_LOOKED_AT {
             return Vec::new();
         }
-        let warnings = snapshot.configuration.warnings();
+        let warnings = self.store.warnings();
         warnings.iter().map(ToString::to_string).collect()
     }
 }

@@ -78,8 +78,9 @@
 //! |---|---|
 //! | `flows` | at the moment |
 //! | `flows_created` | opened |
-//! | `flows_removed` | ended before their time: policies no longer allow them, or a new connection took their place |
-//! | `flows_aged` | ended by time |
+//! | `flows_removed` | policies no longer allow them |
+//! | `flows_closed` | their connections ended with a RST or the FINs of both ends; they stay a while for what is under way |
+//! | `flows_aged` | ended by time alone |
 //! | `flows_resimulated` | resimulated: judged anew after a change of policy |
 //! | `flow_hits`, `flow_misses` | packets of known flows, and of none |
 //! | `dropped` | packets, for any reason; those of no ENI too |

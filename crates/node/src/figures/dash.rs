@@ -53,6 +53,7 @@ fn eni(counters: &EniCounters) -> EniFigures {
         flow_misses: counters.flow_misses,
         flows_created: counters.flows_created,
         flows_removed: counters.flows_removed,
+        flows_closed: counters.flows_closed,
         flows_aged: counters.flows_aged,
         flows_resimulated: counters.flows_resimulated,
         redirects: counters.redirects,

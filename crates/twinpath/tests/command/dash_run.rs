@@ -9,7 +9,7 @@ use twinpath_dash::samples::vectors::{
     Compare, capture, folder, names, settings_written, steps, wanted_counters, wanted_device_drops,
 };
 
-const SERVICE: &str = "[service]\nname = \"dpu\"\nchain = [\"dash\"]\n\n[dash]\nflows = 1024\n";
+const SERVICE: &str = "[service]\nname = \"dpu\"\nchain = [\"dash\"]\n\n[dash]\n";
 
 /// The files of a vector, and a list of steps that runs it.
 fn copied(name: &str) -> Folder {
@@ -474,7 +474,7 @@ fn a_running_dpu_is_looked_at_and_changed() {
     let said = running.ask(&["dash", "apply", "doubtful.json"]);
     for warning in [
         "warning: DASH_ENI_TABLE:nope: deleted, and not there",
-        "warning: DASH_ROUTING_TYPE_TABLE:direct: items: drop and staticencap have no effect here",
+        "warning: DASH_ROUTING_TYPE_TABLE:direct: items: drop has no effect here",
     ] {
         assert!(said.err.contains(warning), "{said:?}");
     }

@@ -19,7 +19,7 @@ pub fn change(dice: &mut Dice, objects: &mut Objects, enis: u8) -> Vec<Key> {
         3 | 4 => route(dice, objects, &new),
         5 => acl_rule(dice, objects, &new),
         6 => binding(dice, objects, &new),
-        7 => plain(dice, &mut objects.tags, &new.tags, Key::PrefixTag),
+        7 => tag(dice, objects, &new),
         8 => plain(dice, &mut objects.tunnels, &new.tunnels, Key::Tunnel),
         9 => plain(dice, &mut objects.port_maps, &new.port_maps, Key::PortMap),
         10 => plain(
@@ -77,6 +77,19 @@ fn mapping_key((vnet, address): (VnetName, Address)) -> Key {
 
 fn mapping(dice: &mut Dice, objects: &mut Objects, new: &Objects) -> Vec<Key> {
     plain(dice, &mut objects.mappings, &new.mappings, mapping_key)
+}
+
+/// One that rules may name does not go: they would wait for it.
+fn tag(dice: &mut Dice, objects: &mut Objects, new: &Objects) -> Vec<Key> {
+    let Some((name, tag)) = some(dice, new.tags.iter()) else {
+        return Vec::new();
+    };
+    let mut tag = tag.clone();
+    if dice.one_in(3) {
+        tag.prefixes = PrefixList::default();
+    }
+    objects.tags.insert(name.clone(), tag);
+    vec![Key::PrefixTag(name.clone())]
 }
 
 /// No mapping of a network leads to a host any more: its machines have gone to another one.

@@ -312,9 +312,9 @@ impl Interpreter<'_> {
             (&rule.dst_tag, &mut destinations),
         ] {
             for tag in tags {
-                if let Some(tag) = self.objects.tags.get(tag) {
-                    prefixes.extend(tag.prefixes.iter());
-                }
+                // A rule waits for its tags, all of it: it is not in force without one.
+                let tag = self.objects.tags.get(tag).expect("a tag that is there");
+                prefixes.extend(tag.prefixes.iter());
             }
         }
         let any_source = rule.src_addr.is_empty() && rule.src_tag.is_empty();

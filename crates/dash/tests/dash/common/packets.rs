@@ -362,7 +362,10 @@ pub fn configuration_over(dice: &mut Dice, enis: u8, is_underlay_v4: bool) -> Ob
         objects
             .vnets
             .insert(name("vnet", number).as_str().into(), vnet);
-        let prefixes = prefixes(dice, number != 2, 3);
+        let prefixes = match dice.one_in(4) {
+            true => PrefixList::default(),
+            false => prefixes(dice, number != 2, 3),
+        };
         let tag = PrefixTag {
             ip_version: if number == 2 {
                 IpVersion::V6
@@ -371,11 +374,9 @@ pub fn configuration_over(dice: &mut Dice, enis: u8, is_underlay_v4: bool) -> Ob
             },
             prefixes,
         };
-        if !dice.one_in(4) {
-            objects
-                .tags
-                .insert(name("tag", number).as_str().into(), tag);
-        }
+        objects
+            .tags
+            .insert(name("tag", number).as_str().into(), tag);
         let endpoints = (0..=dice.below(3)).map(|end| tunnel_end(is_underlay_v4, end as u8));
         let tunnel = Tunnel {
             endpoints: endpoints.collect(),

@@ -30,7 +30,8 @@ fn connections_begin_with_their_first_segment() {
     bench.now = Instant(bench.now.0 + 31_000_000_000);
     assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
     assert_eq!(bench.dpu.flow_count(), 0);
-    assert_eq!(bench.counters().flows_aged, 1);
+    let counters = bench.counters();
+    assert_eq!((counters.flows_closed, counters.flows_aged), (1, 0));
 }
 
 #[test]
@@ -41,8 +42,28 @@ fn a_new_connection_takes_the_place_of_one_that_has_ended() {
     bench.send(&segment(flags::RST)).expect("reset");
     bench.send(&segment(flags::SYN)).expect("opened again");
     let counters = bench.counters();
-    assert_eq!((counters.flows_created, counters.flows_removed), (2, 1));
+    assert_eq!((counters.flows_created, counters.flows_closed), (2, 1));
+    assert_eq!((counters.flows_removed, counters.flows_aged), (0, 0));
     assert_eq!(bench.dpu.flow_count(), 1);
+}
+
+/// It is counted once, when the connection ends, and not when what is under way has had its time.
+#[test]
+fn the_end_of_a_connection_is_counted_when_it_ends() {
+    let mut bench = Bench::of(peers());
+    let segment = |tcp_flags| from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), tcp_flags));
+    bench.send(&segment(flags::SYN)).expect("opened");
+    assert_eq!(bench.counters().flows_closed, 0);
+    for _ in 0..2 {
+        bench.send(&segment(flags::RST)).expect("reset");
+        assert_eq!(bench.counters().flows_closed, 1);
+        assert_eq!(bench.dpu.flow_count(), 1, "what is under way passes");
+    }
+    bench.now = Instant(bench.now.0 + 31_000_000_000);
+    bench.dpu.age(100_000, bench.now);
+    let counters = bench.counters();
+    assert_eq!((counters.flows_closed, counters.flows_aged), (1, 0));
+    assert_eq!(bench.dpu.flow_count(), 0);
 }
 
 #[test]

@@ -143,7 +143,8 @@ fn flows_that_are_over_count_no_more() {
     assert_eq!(opened(&mut bench, 200), 4);
     bench.now = Instant(bench.now.0 + 8_000_000_000_000);
     assert_eq!(opened(&mut bench, 300), 10);
-    assert_eq!(bench.counters().flows_aged, 18);
+    let counters = bench.counters();
+    assert_eq!((counters.flows_aged, counters.flows_closed), (17, 1));
 }
 
 /// A limit that comes when there are flows already.
@@ -275,24 +276,71 @@ fn what_policies_refuse_uses_no_bandwidth_up() {
     assert_eq!(bench.counters().drops.of(Reason::Bandwidth), 0);
 }
 
-/// Flows that are over end within a sweep, however often somebody comes by; who comes often looks at little.
-#[test]
-fn time_ends_flows_at_its_own_pace() {
-    let mut bench = Bench::of(peers());
+/// A bench in which datagrams' flows are over after a second, with some.
+fn with_short_lived_flows(flows: usize) -> Bench {
+    let mut settings = Settings {
+        flows,
+        ..Settings::default()
+    };
+    settings.idle.udp = std::time::Duration::from_secs(1);
+    let mut bench = Bench::new(peers(), settings);
+    bench.dpu.tick(bench.now);
     for port in 0..100 {
         let frame = from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
         bench.send(&frame).expect("opened");
     }
-    let over = bench.now.0 + 3_600_000_000_000;
-    for step in 0..1_000 {
-        bench.dpu.tick(Instant(over + step));
+    bench
+}
+
+/// Flows that are over end within a sweep, however often somebody comes by; who comes often looks at little.
+#[test]
+fn time_ends_flows_at_its_own_pace() {
+    const STEP_NS: u64 = 10_000;
+    for flows in [1_024, 200_000] {
+        let mut bench = with_short_lived_flows(flows);
+        let step = |bench: &mut Bench, count: u64| {
+            for _ in 0..count {
+                bench.now = Instant(bench.now.0 + STEP_NS);
+                bench.dpu.tick(bench.now);
+            }
+        };
+        step(&mut bench, 1_000_000_000 / STEP_NS);
+        assert_eq!(bench.dpu.flow_count(), 100, "{flows}: none is over");
+        let mut most_at_once = 0;
+        for _ in 0..6_500_000_000 / STEP_NS {
+            let before = bench.dpu.flow_count();
+            step(&mut bench, 1);
+            most_at_once = most_at_once.max(before - bench.dpu.flow_count());
+        }
+        assert_eq!(bench.dpu.flow_count(), 0, "{flows}");
+        assert!(most_at_once <= 10, "{flows}: {most_at_once}");
+        assert_eq!(bench.counters().flows_aged, 100, "{flows}");
     }
-    assert!(bench.dpu.flow_count() > 50, "a microsecond is not a sweep");
-    let mut passed = 0;
-    while bench.dpu.flow_count() > 0 && passed < 60_000 {
-        passed += 1;
-        bench.dpu.tick(Instant(over + passed * 100_000));
-    }
+}
+
+/// Time makes long steps where packets come from a capture: all that is due is looked at then, however
+/// large the table is.
+#[test]
+fn a_long_step_of_time_ends_all_flows_that_are_over() {
+    let mut bench = with_short_lived_flows(1 << 20);
+    bench.dpu.tick(Instant(bench.now.0 + 500_000_000));
+    assert_eq!(bench.dpu.flow_count(), 100, "none is over");
+    bench.dpu.tick(Instant(bench.now.0 + 10_000_000_000));
     assert_eq!(bench.dpu.flow_count(), 0);
-    assert!(passed >= 10_000, "{passed} steps of 100 us");
+    assert_eq!(bench.counters().flows_aged, 100);
+}
+
+/// A limit knows after a long step which flows are over that were there before it.
+#[test]
+fn a_new_limit_meets_flows_that_a_long_step_has_ended() {
+    let mut bench = with_short_lived_flows(1 << 20);
+    bench.objects = limited([0, 0, 100]);
+    bench.dpu.update(&bench.objects, &bench.objects.keys());
+    let other = |port| from_vm(udp((VM_CA, port), ("10.2.0.8", 3)));
+    assert_eq!(bench.send(&other(1)), Err(Reason::FlowLimit));
+    bench.now = Instant(bench.now.0 + 10_000_000_000);
+    for port in 0..100 {
+        bench.send(&other(port)).expect("the others are over");
+    }
+    assert_eq!(bench.send(&other(100)), Err(Reason::FlowLimit));
 }

@@ -172,7 +172,7 @@ impl Findings {
         let configuration = &snapshot.configuration;
         let enis = configuration.enis.iter();
         let mut warnings = findings(warnings);
-        let more = configuration.warnings();
+        let more = store.warnings();
         let named = more.iter().flat_map(|warning| &warning.examples);
         let origins = Origins::find(&files.paths, named.chain(&applied.absent).collect());
         let absent = applied.absent.iter();
