@@ -322,7 +322,7 @@ impl LivePorts {
     }
 
     /// Looks now and then what became of the interfaces. One that is up, for the first time or again,
-    /// tells its cable whom it answers for.
+    /// tells its cable whom it answers for; behind one that is up again may be other neighbours.
     fn look(&mut self) {
         let now = WallClock::now();
         if now < self.next_look {
@@ -340,6 +340,9 @@ impl LivePorts {
             if is_up || has_changed || begins {
                 self.neighbors.set_mac(number, mac);
                 self.neighbors.announce(number, self.now);
+            }
+            if is_up && self.has_looked {
+                self.neighbors.doubt(number);
             }
         }
         self.has_looked = true;
