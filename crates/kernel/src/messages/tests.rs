@@ -137,7 +137,12 @@ fn links_addresses_and_neighbors_are_read() {
         (3, "wan", 1500, true)
     );
     // Set up; and besides, running, or with its link there.
-    for (flags, expected) in [(1, false), (0x1_0040, false), (0x41, true), (0x1_0001, true)] {
+    for (flags, expected) in [
+        (1, false),
+        (0x1_0040, false),
+        (0x41, true),
+        (0x1_0001, true),
+    ] {
         let Event::Link(link) = one(&link_with_flags(kind::NEW_LINK, 3, "wan", flags)) else {
             panic!("a link");
         };

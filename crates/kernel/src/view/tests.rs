@@ -1,8 +1,8 @@
 use super::*;
 use crate::messages::kind;
 use crate::testing::{
-    address, attribute, ip, link, link_with_flags, message, neighbor, next_hop, number, own_address, path, read,
-    route, route_head,
+    address, attribute, ip, link, link_with_flags, message, neighbor, next_hop, number,
+    own_address, path, read, route, route_head,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
