@@ -52,7 +52,7 @@ pub struct Link {
     pub name: String,
     /// The longest packet that it sends, in bytes.
     pub mtu: u32,
-    /// Whether somebody has set it up.
+    /// Whether somebody has set it up, and its link is there.
     pub is_up: bool,
 }
 

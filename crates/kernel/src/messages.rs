@@ -148,16 +148,19 @@ fn link(body: &[u8]) -> Read<Option<Link>> {
     const NAME: u16 = 3;
     const MTU: u16 = 4;
     const IS_UP: u32 = 1;
+    /// `IFF_RUNNING` and `IFF_LOWER_UP`: with neither of them the kernel marks routes `linkdown`.
+    const HAS_CARRIER: u32 = 0x40 | 0x1_0000;
     let family = *body.first().ok_or(Malformed)?;
     // Bridges tell of their ports by the same type of message.
     if family != family::ANY {
         return Ok(None);
     }
+    let flags = u32_of(body.get(8..12))?;
     let mut link = Link {
         index: u32_of(body.get(4..8))?,
         name: String::new(),
         mtu: 0,
-        is_up: u32_of(body.get(8..12))? & IS_UP != 0,
+        is_up: flags & IS_UP != 0 && flags & HAS_CARRIER != 0,
     };
     for attribute in attributes(body.get(16..)) {
         match attribute? {

@@ -63,11 +63,18 @@ pub fn route(kind: u16, flags: u16, to: &str, via: Option<&str>, interface: u32)
     message(kind, flags, 0, &route_head(to, 1), &attributes)
 }
 
-/// A message about an interface.
+/// A message about an interface, whose link is there if it is up.
 pub fn link(kind: u16, index: u32, name: &str, is_up: bool) -> Vec<u8> {
+    /// `IFF_UP`, `IFF_RUNNING`, `IFF_LOWER_UP`.
+    const ALL: u32 = 0x1_0041;
+    link_with_flags(kind, index, name, if is_up { ALL } else { 0 })
+}
+
+/// A message about an interface with flags.
+pub fn link_with_flags(kind: u16, index: u32, name: &str, flags: u32) -> Vec<u8> {
     let mut head = vec![0; 16];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
-    head[8] = u8::from(is_up);
+    head[8..12].copy_from_slice(&flags.to_ne_bytes());
     let name = [name.as_bytes(), &[0]].concat();
     let attributes = [attribute(3, &name), number(4, 1500)].concat();
     message(kind, 0, 0, &head, &attributes)

@@ -93,7 +93,8 @@ impl View {
 
     /// Where packets go by such a route.
     pub fn target(&self, set: SetId) -> Target {
-        self.hops.target(set, &|interface| self.port_of(interface))
+        let port = |interface| self.port_of(interface).filter(|_| self.is_up(interface));
+        self.hops.target(set, &port)
     }
 
     /// All prefixes that have routes.
@@ -370,13 +371,14 @@ impl View {
         place.and_then(|place| u16::try_from(place).ok())
     }
 
-    /// Whether the kernel would send packets there: an interface is up, or none is needed.
+    /// Whether packets could be sent there: an interface is up and its link is there, or none is needed.
     fn is_usable(&self, set: SetId) -> bool {
-        let is_up = |interface: u32| {
-            let link = self.links.get(&interface);
-            link.is_some_and(|(link, _)| link.is_up)
-        };
-        self.hops.is_usable(set, &is_up)
+        self.hops.is_usable(set, &|interface| self.is_up(interface))
+    }
+
+    fn is_up(&self, interface: u32) -> bool {
+        let link = self.links.get(&interface);
+        link.is_some_and(|(link, _)| link.is_up)
     }
 }
 

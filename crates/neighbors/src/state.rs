@@ -28,6 +28,8 @@ pub enum Event {
     Announced,
     /// It has told another.
     AnnouncedOtherwise,
+    /// A packet is for it, and its link was gone since it was confirmed.
+    Doubted,
     /// The state's time is over, and it may be asked once more.
     TimeOver,
     /// The state's time is over, and it was asked often enough.
@@ -84,6 +86,11 @@ impl State {
                 (To::Probe, Do::AskAll)
             }
             (To::Probe, On::AnnouncedOtherwise) => (To::Probe, Do::None),
+            // It may be another station: all are asked. Packets go on to the one that was right.
+            (To::Incomplete, On::Doubted) => (To::Incomplete, Do::AskAll),
+            (To::Reachable | To::Stale | To::Delay | To::Probe, On::Doubted) => {
+                (To::Probe, Do::AskAll)
+            }
             (To::Reachable | To::Delay | To::Probe, On::Used | On::Announced) => (self, Do::None),
             (To::Reachable, On::TimeOver | On::Unanswered) => (To::Stale, Do::None),
             (To::Stale, On::Used) => (To::Delay, Do::None),
@@ -108,6 +115,7 @@ mod tests {
             Event::Answered,
             Event::Announced,
             Event::AnnouncedOtherwise,
+            Event::Doubted,
             Event::TimeOver,
             Event::Unanswered,
         ];

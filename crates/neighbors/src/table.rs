@@ -1,6 +1,7 @@
 //! The neighbours that are known, and the frames that pass.
 
 mod announcing;
+mod doubts;
 mod entry;
 mod messages;
 mod unresolved;
@@ -8,6 +9,7 @@ mod unresolved;
 use crate::config::{Limits, PortAddresses, Resolver, everybody};
 use crate::state::{Action, Event, QUESTIONS, State};
 use announcing::Announcing;
+use doubts::Doubts;
 use entry::Entry;
 use messages::is_host;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +78,7 @@ pub struct Neighbors {
     unresolved: Unresolved,
     /// By port.
     announcing: BTreeMap<u16, Announcing>,
+    doubts: Doubts,
     hand: usize,
     /// For the kernel, at most as many as there are neighbours.
     questions: Vec<(u16, Address)>,
@@ -101,6 +104,7 @@ impl Neighbors {
             timers: BTreeSet::new(),
             unresolved: Unresolved::default(),
             announcing: BTreeMap::new(),
+            doubts: Doubts::default(),
             hand: 0,
             questions: Vec::new(),
             undelivered: Vec::new(),
@@ -238,7 +242,11 @@ impl Neighbors {
         let Some(number) = self.entry_for(port, next, now, pools, out) else {
             return pools.give(frame);
         };
-        self.happens(number, Event::Used, None, now, pools, out);
+        let event = match self.is_to_be_asked_anew(number, now) {
+            true => Event::Doubted,
+            false => Event::Used,
+        };
+        self.happens(number, event, None, now, pools, out);
         let own = self.ports[usize::from(port)].mac;
         let Some(entry) = self.entries[number as usize].as_mut() else {
             return pools.give(frame);
@@ -437,6 +445,7 @@ impl Neighbors {
             self.unresolved.remove(port, address, entry.since, number);
             self.version += u64::from(entry.mac != Some(mac));
             entry.mac = Some(mac);
+            entry.is_doubtful = false;
         }
         let goes_on = matches!(
             event,
@@ -445,7 +454,7 @@ impl Neighbors {
         let begins = next != entry.state || !goes_on;
         if begins {
             self.timers.remove(&(entry.deadline, number));
-            if next != entry.state {
+            if next != entry.state || event == Event::Doubted {
                 entry.asked = 0;
             }
             entry.state = next;

@@ -34,7 +34,7 @@ use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
 use twinpath_core::adjacency::shard_of;
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
-use twinpath_core::wire::{Address, MacAddress, dissect, fields};
+use twinpath_core::wire::{Address, MacAddress, dissect, fields, vlan};
 use twinpath_core::{Adjacency, Frame, Instant, Pools, counted};
 use twinpath_io::CaptureError;
 use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
@@ -322,7 +322,7 @@ impl LivePorts {
     }
 
     /// Looks now and then what became of the interfaces. One that is up, for the first time or again,
-    /// tells its cable whom it answers for.
+    /// tells its cable whom it answers for; behind one that is up again may be other neighbours.
     fn look(&mut self) {
         let now = WallClock::now();
         if now < self.next_look {
@@ -340,6 +340,9 @@ impl LivePorts {
             if is_up || has_changed || begins {
                 self.neighbors.set_mac(number, mac);
                 self.neighbors.announce(number, self.now);
+            }
+            if is_up && self.has_looked {
+                self.neighbors.doubt(number);
             }
         }
         self.has_looked = true;
@@ -535,13 +538,16 @@ impl LivePorts {
         self.parts = [segments, fragments];
     }
 
-    /// A packet leaves for a neighbour whose address may have to be asked for first.
-    fn leaves_for(&mut self, adjacency: Adjacency, frame: Frame, pools: &mut Pools) {
+    /// A packet leaves for a neighbour whose address may have to be asked for first. Its VLAN tags were the
+    /// other cable's: here it would be in a VLAN that nobody has let it into.
+    fn leaves_for(&mut self, adjacency: Adjacency, mut frame: Frame, pools: &mut Pools) {
         let Adjacency { port, gateway } = adjacency;
         let Some(next) = gateway.or_else(|| destination(&frame)) else {
             self.unsent += 1;
             return pools.give(frame);
         };
+        // Both MAC addresses are written when the neighbour's is known.
+        frame.pull_front(vlan::tags_len(frame.bytes()));
         let out = &mut self.leaving;
         self.neighbors
             .leaves(port, next, frame, self.now, pools, out);

@@ -3,11 +3,21 @@
 use crate::build_error::BuildError;
 use crate::bytes::header_mut;
 use crate::malformed::Malformed;
+use crate::{ethernet, protocol};
 
 /// Tag control information and the next EtherType.
 pub const TAG_BYTES: usize = 4;
 /// The largest VLAN identifier that fits 12 bits.
 pub const MAX_VLAN_ID: u16 = 0xfff;
+
+/// Bytes of all VLAN tags of a frame, behind its addresses: 0 if it has none.
+#[must_use]
+pub fn tags_len(frame: &[u8]) -> usize {
+    let behind = frame.get(ethernet::ETHER_TYPE_AT..).unwrap_or_default();
+    let (tags, _) = behind.as_chunks::<TAG_BYTES>();
+    let is_tag = |tag: &&[u8; TAG_BYTES]| protocol::is_vlan(u16::from_be_bytes([tag[0], tag[1]]));
+    tags.iter().take_while(is_tag).count() * TAG_BYTES
+}
 
 /// A VLAN tag that is there.
 #[derive(Copy, Clone, Debug)]
@@ -116,6 +126,20 @@ mod tests {
         id: 0xabc,
         ether_type: 0x0800,
     };
+
+    #[test]
+    fn tags_are_as_long_as_there_are() {
+        let addresses = [0; 12];
+        for (behind, expected) in [
+            (&[0x08, 0x00, 0x45, 0][..], 0),
+            (&[0x81, 0, 0, 7, 0x08, 0], 4),
+            (&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9, 0x08, 0], 8),
+            (&[0x81, 0, 0], 0),
+        ] {
+            assert_eq!(tags_len(&[&addresses[..], behind].concat()), expected);
+        }
+        assert_eq!(tags_len(&addresses[..9]), 0);
+    }
 
     #[test]
     fn round_trip() {

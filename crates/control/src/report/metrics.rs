@@ -37,7 +37,7 @@
 //! | `twinpath_eni_drops_total` | `eni`, `reason` | `dash.enis[].drops` |
 //! | `twinpath_latency_seconds` | `path`, `quantile` | `latency` |
 //! | `twinpath_latency_seconds_sum`, `twinpath_latency_seconds_count` | `path` | the same: of how many packets, and their sum |
-//! | `twinpath_function_value` | `function`, `value` | the counters of each function; some of them stand for what there is at the moment |
+//! | `twinpath_function_value` | `function`, `value`; of what a balancer counts for each backend also `service`, `backend` | the counters of each function; some of them stand for what there is at the moment |
 //! | `twinpath_ring_capacity_frames` | | `rings` |
 //! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |
 //! | `twinpath_neighbors`, `twinpath_neighbor_events_total` | `event` | `neighbors` |
@@ -251,7 +251,9 @@ fn rules(elements: &[RuleElement], page: &mut Page) {
     }
     let mut capacity = page.gauge("rules_capacity", "Cached rules that there is room for");
     for (number, element) in numbered() {
-        capacity.put(&[("element", &number)], element.counts.table.capacity);
+        let functions = element.functions.join(",");
+        let labels = [("element", number.as_str()), ("functions", &functions)];
+        capacity.put(&labels, element.counts.table.capacity);
     }
     let help = "What packets met at the table of cached rules, and what became of rules";
     let mut table = page.counter("rule_table_events_total", help);
@@ -475,9 +477,21 @@ fn functions(report: &Report, page: &mut Page) {
     let mut values = page.family("function_value", "untyped", help);
     for function in &report.functions {
         for (name, value) in &function.counters {
-            values.put(&[("function", &function.name), ("value", name)], value);
+            let (name, of) = labelled(name);
+            let labels = [("function", &*function.name), ("value", name)];
+            values.put(&[&labels[..], &of].concat(), value);
         }
     }
+}
+
+/// A counter's name without its labels (`name{label="of",label="of"}`), and these.
+fn labelled(name: &str) -> (&str, Vec<(&str, &str)>) {
+    let Some((name, labels)) = name.split_once('{') else {
+        return (name, Vec::new());
+    };
+    let labels = labels.trim_end_matches("\"}").split("\",");
+    let labels = labels.filter_map(|label| label.split_once("=\""));
+    (name, labels.collect())
 }
 
 fn memory(report: &Report, page: &mut Page) {
@@ -731,6 +745,31 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}{text}");
         }
+    }
+
+    #[test]
+    fn labels_of_counters_are_labels_of_metrics() {
+        let mut report = full_report();
+        let counter = "opened{service=\"192.0.2.53:53/udp\",backend=\"[2001:db8::1]:53\"}";
+        let balancer = &mut report.functions[3];
+        balancer.counters.insert(counter.to_owned(), 4716);
+        let text = metrics(&report);
+        let sample = "twinpath_function_value{function=\"load_balancer\",value=\"opened\",\
+                      service=\"192.0.2.53:53/udp\",backend=\"[2001:db8::1]:53\"} 4716\n";
+        assert!(text.contains(sample), "{text}");
+    }
+
+    /// Whoever divides the one by the other has the same labels at both.
+    #[test]
+    fn rules_and_their_room_have_the_same_labels() {
+        let text = metrics(&full_report());
+        let labels = |name: &str| -> Vec<&str> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+            lines.filter_map(|line| line.split(' ').next()).collect()
+        };
+        let active = labels("twinpath_rules_active{");
+        assert!(active.len() > 1, "{text}");
+        assert_eq!(active, labels("twinpath_rules_capacity{"));
     }
 
     #[test]

@@ -63,6 +63,9 @@
 //!
 //! IP packets are found behind up to four VLAN tags (EtherTypes 0x8100, 0x88a8, 0x9100, 0x9200,
 //! 0x9300), and there behind up to eight MPLS labels, in PPPoE sessions, and behind LLC with SNAP.
+//! Functions know no VLANs: addresses, ports and protocol name a flow, whatever tags its packets have.
+//! A host in one VLAN of a trunk that sends as a host in another is taken for that: where VLANs are not
+//! to trust each other, each needs ports of its own (VLAN interfaces of the kernel).
 //! Frames in which none is found, as ARP, never enter the chain: with `unparsed = "drop"`, the
 //! default, they are dropped and counted by kind (`unparsed_arp`, `unparsed_llc`, `unparsed_mpls`,
 //! `unparsed_pppoe`, `unparsed_ether_type`), but for the EtherTypes that `forward_ether_types` has;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{
-    address as address_attribute, attribute, done, link as link_message, message,
+    address as address_attribute, attribute, done, link as link_message, link_with_flags, message,
     neighbor as neighbor_message, next_hop as object_message, number, one, own_address, path, read,
     route as route_message, route_head,
 };
@@ -136,6 +136,18 @@ fn links_addresses_and_neighbors_are_read() {
         (link.index, &*link.name, link.mtu, link.is_up),
         (3, "wan", 1500, true)
     );
+    // Set up; and besides, running, or with its link there.
+    for (flags, expected) in [
+        (1, false),
+        (0x1_0040, false),
+        (0x41, true),
+        (0x1_0001, true),
+    ] {
+        let Event::Link(link) = one(&link_with_flags(kind::NEW_LINK, 3, "wan", flags)) else {
+            panic!("a link");
+        };
+        assert_eq!(link.is_up, expected, "{flags:x}");
+    }
     let gone = one(&link_message(kind::DEL_LINK, 3, "wan", true));
     assert_eq!(gone, Event::LinkGone(3));
     // A bridge's word of its port is none of the link.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::messages::kind;
 use crate::testing::{
-    address, attribute, ip, link, message, neighbor, next_hop, number, own_address, path, read,
-    route, route_head,
+    address, attribute, ip, link, link_with_flags, message, neighbor, next_hop, number,
+    own_address, path, read, route, route_head,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -220,6 +220,38 @@ fn interfaces_that_go_take_their_routes_along() {
         (view.interface_of(1), target(&view, "10.0.0.0/8")),
         (Some(9), None)
     );
+}
+
+/// A route by several next hops loses at once those whose links are gone.
+#[test]
+fn next_hops_go_with_their_links() {
+    let mut view = view();
+    let paths = [
+        path(0, 1, LAN, Some("192.168.0.1")),
+        path(0, 1, WAN, Some("192.0.2.1")),
+    ];
+    let attributes = [address(1, "10.0.0.0"), attribute(9, &paths.concat())].concat();
+    let head = route_head("10.0.0.0/8", 1);
+    hear(
+        &mut view,
+        &message(kind::NEW_ROUTE, CREATE, 0, &head, &attributes),
+    );
+    view.take_changed(9);
+    /// Set up, without a link.
+    const UP_ALONE: u32 = 1;
+    hear(
+        &mut view,
+        &link_with_flags(kind::NEW_LINK, WAN, "wan", UP_ALONE),
+    );
+    assert_eq!(view.take_changed(9), [prefix("10.0.0.0/8")]);
+    assert_eq!(target(&view, "10.0.0.0/8"), by(0, "192.168.0.1"));
+    hear(
+        &mut view,
+        &link_with_flags(kind::NEW_LINK, LAN, "lan", UP_ALONE),
+    );
+    assert_eq!(target(&view, "10.0.0.0/8"), None);
+    hear(&mut view, &link(kind::NEW_LINK, WAN, "wan", true));
+    assert_eq!(target(&view, "10.0.0.0/8"), by(1, "192.0.2.1"));
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub waiting: VecDeque<Frame>,
     /// Whether a packet was for it since that was last looked at.
     pub was_used: bool,
+    /// Whether its link was gone since it was confirmed.
+    pub is_doubtful: bool,
 }
 
 impl Entry {
@@ -35,6 +37,7 @@ impl Entry {
             asked: 0,
             waiting: VecDeque::new(),
             was_used: true,
+            is_doubtful: false,
         }
     }
 }

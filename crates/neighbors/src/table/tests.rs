@@ -1,4 +1,5 @@
 use super::announcing::{MOST_ADDRESSES, PACE, ROUNDS};
+use super::doubts::{INTERVAL, MOST_QUESTIONS};
 use super::messages::{ALL_NODES, advertisement};
 use super::*;
 use crate::config::OwnAddress;
@@ -128,6 +129,53 @@ fn packets_wait_for_an_answer_and_go_in_order() {
         let known: Vec<_> = bench.neighbors.list().collect();
         assert_eq!((known.len(), known[0].state), (1, State::Reachable));
     }
+}
+
+/// Who is known goes on to get packets, and all are asked once.
+#[test]
+fn behind_a_link_that_was_gone_all_are_asked_at_once() {
+    for next in ["10.0.0.9", "fd00::9"] {
+        let mut bench = Bench::new(Limits::default());
+        bench.leaves(next, 1);
+        bench.arrived(&answer(next, HOST));
+        bench.neighbors.doubt(0);
+        let went = bench.leaves(next, 2);
+        assert_eq!(question(&went[0]), Some((ip(next), everybody(ip(next)))));
+        assert!(went.len() == 2 && went[1][..6] == HOST.0);
+        assert_eq!(bench.leaves(next, 3).len(), 1, "it was asked");
+        bench.arrived(&answer(next, OTHER));
+        let went = bench.leaves(next, 4);
+        assert!(went.len() == 1 && went[0][..6] == OTHER.0);
+        // Nobody answers: it is asked twice more, and given up.
+        bench.neighbors.doubt(0);
+        bench.leaves(next, 5);
+        for left in [1, 1, 0] {
+            assert_eq!(bench.after(Duration::from_secs(1)).len(), left);
+        }
+        assert_eq!(bench.neighbors.count(), 0);
+    }
+}
+
+#[test]
+fn no_more_are_asked_anew_at_a_time_than_a_cable_bears() {
+    let mut bench = Bench::new(Limits::default());
+    let hosts: Vec<String> = (2..202).map(|host| format!("10.0.0.{host}")).collect();
+    for host in &hosts {
+        bench.leaves(host, 1);
+        bench.arrived(&answer(host, HOST));
+    }
+    bench.neighbors.doubt(0);
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        let before = bench.neighbors.counters().questions;
+        let went = hosts.iter().flat_map(|host| bench.leaves(host, 2));
+        let packets = went.filter(|frame| question(frame).is_none()).count();
+        assert_eq!(packets, hosts.len(), "none waits");
+        asked.push(bench.neighbors.counters().questions - before);
+        bench.now = bench.now + INTERVAL;
+    }
+    let most = u64::from(MOST_QUESTIONS);
+    assert_eq!(asked, [most, most, most, 200 - 3 * most]);
 }
 
 #[test]

@@ -30,6 +30,9 @@
 //! in by. Later packets of a connection, and its answers, may come in by any. Not to be confused with
 //! `from_port` and `to_port`, which are those of TCP and UDP.
 //!
+//! A connection is known by its addresses, ports and protocol alone: all VLANs of a trunk share it. What
+//! one VLAN may hear of a connection that another has opened, it may answer, too.
+//!
 //! ```toml
 //! [service]
 //! ports = ["lan", "uplink"]

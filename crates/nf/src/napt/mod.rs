@@ -25,7 +25,8 @@
 //! came in from there, by a port or network as the service says, from an address in `inside`. All
 //! others pass untouched: between hosts inside, between others, straight from outside to a host
 //! inside (that is for a firewall), and of an IP version of which there is no external address.
-//! What is not IP, and is let into the chain, passes.
+//! What is not IP, and is let into the chain, passes. VLAN tags are not looked at: hosts
+//! of two VLANs that have the same address are one host.
 //!
 //! - **Ports.** A binding of a port below 1024 gets one of those if one is left. The first free
 //!   one is taken from a place on that follows from the inside endpoint and the service's seed; only

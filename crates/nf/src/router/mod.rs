@@ -56,6 +56,8 @@
 //!   (RFC 1812 §5.3.1, §4.2.2.7; on network interfaces also theirs) is fragmented if it is IPv4 and
 //!   its sender allows that; else it is dropped (`too_long`) and answered with "fragmentation
 //!   needed" (RFC 1191) or "packet too big" (RFC 4443 §3.2). There is no reassembly.
+//! - A packet that leaves for a neighbour at a network interface has no VLAN tags, whichever it came with.
+//!   Where next hops are MAC addresses its tags go on to the other port as they came.
 //! - On network interfaces a next hop, or a host on a cable, that does not answer questions for its MAC
 //!   address is unreachable after three seconds: packets that waited for it are answered with "host
 //!   unreachable" (RFC 1812 §5.2.7.1) or "address unreachable" (RFC 4443 §3.1).

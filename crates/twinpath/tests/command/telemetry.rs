@@ -149,9 +149,11 @@ fn figures_are_told_over_http_and_agree_with_the_report() {
     // What is gauged and what is counted once: the same as at the end.
     let slots = sample(&later, "twinpath_slots_capacity");
     assert_eq!(report.slots.capacity, slots);
-    let capacity = "twinpath_rules_capacity{element=\"0\"}";
-    let table = report.rules.elements[0].counts.table;
-    assert_eq!(table.capacity, sample(&later, capacity));
+    let capacity = "twinpath_rules_capacity";
+    let element = &report.rules.elements[0];
+    let functions = element.functions.join(",");
+    let capacity = format!("{capacity}{{element=\"0\",functions=\"{functions}\"}}");
+    assert_eq!(element.counts.table.capacity, sample(&later, &capacity));
     check_by_prometheus(&later);
 }
 

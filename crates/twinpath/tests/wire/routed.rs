@@ -1,8 +1,9 @@
 //! A gateway with addresses of its own: it asks for its neighbours, answers for what it translates,
 //! and routes.
 
-use super::middle::Middle;
+use super::middle::{Middle, wait_for};
 use super::programs::{WebServer, can_transfer, succeed, succeeds_soon};
+use twinpath_control::report::json;
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// A client at home, and a server in the world: `203.0.113.1` is behind the server's cable.
@@ -127,6 +128,60 @@ fn who_sends_to_nobody_is_told() {
         let longest = latency.map(|latency| latency.max_ns);
         assert!(longest.iter().all(|ns| *ns < 3_000_000_000), "{longest:?}");
     }
+}
+
+/// Behind a link that was gone, and at an interface that was made anew, may be another station. Nothing is
+/// lost for long: where the neighbour was asked for only when it has been silent, that took half a minute.
+#[test]
+fn neighbors_behind_a_link_that_was_gone_are_asked_anew() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let middle = Middle::start(&network, &service(driver));
+        let ping = ["-c1", "-W1", ANSWERING[0]];
+        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
+        let outages = |expected: u64, is_up: bool| {
+            wait_for(|| wan(&middle).is_some_and(|wan| wan == (expected, is_up)))
+        };
+        network.ip("server", "link set eth0 down");
+        assert!(outages(1, false), "{driver}");
+        network.ip("server", "link set eth0 address 02:00:00:00:77:01");
+        network.ip("server", "link set eth0 up");
+        assert!(outages(1, true), "{driver}");
+        answers_within(&network, &middle, driver);
+        network.ip("middle", "link delete wan");
+        assert!(outages(2, false), "{driver}");
+        let end = network.namespace("server");
+        let cable = format!("link add wan type veth peer name eth0 netns {end}");
+        network.ip("middle", &cable);
+        network.ip("middle", "link set wan up");
+        network.ip("server", "link set eth0 up");
+        network.address("server", "eth0", "198.51.100.1/24");
+        assert!(outages(2, true), "{driver}");
+        answers_within(&network, &middle, driver);
+        middle.stop();
+    }
+}
+
+/// How often the port outside was down, and whether it is up.
+fn wan(middle: &Middle) -> Option<(u64, bool)> {
+    let said = middle.asked(&["top", "--once", "--json"])?;
+    let report = json::from_text(&said).ok()?;
+    let wan = report.ports.into_iter().find(|port| port.name == "wan")?;
+    Some((wan.outages, wan.is_up))
+}
+
+/// The server answers before anybody has found that its old MAC address is silent: a neighbour that does not
+/// answer any more is counted.
+fn answers_within(network: &Network, middle: &Middle, driver: &str) {
+    let ping = ["-c1", "-W1", ANSWERING[0]];
+    assert!(succeeds_soon(network, "client", "ping", &ping), "{driver}");
+    let said = middle.asked(&["top", "--once", "--json"]);
+    let report = json::from_text(&said.expect("it answers")).expect("a report");
+    let neighbors = report.neighbors.expect("ports have addresses");
+    assert_eq!(neighbors.unanswered, 0, "{driver}: {neighbors:?}");
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! Hosts in a VLAN: tagged frames cross a service between two cables with their tags.
 
 use super::middle::{Middle, wait_for};
-use super::programs::{WebServer, can_transfer};
+use super::programs::{WebServer, can_transfer, succeed, succeeds_soon};
+use super::raw::{Injector, Listener};
+use super::routed;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields, vlan};
 use twinpath_core::{Frame, Pools};
-use twinpath_netns::Network;
+use twinpath_netns::{Network, has_program, is_possible};
 use twinpath_ports::offload::put_tag;
 use twinpath_ports::{Driver, Port, PortConfig, wait};
 
@@ -135,4 +139,68 @@ fn transfers_of_a_vlan_pass_with_their_tags() {
         assert!(report.drops["denied"] >= 1, "{driver}: {:?}", report.drops);
         assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
     }
+}
+
+/// The ports that tests send datagrams to: with no tag, with one, and with two.
+const DESTINATIONS: [u16; 3] = [7000, 7001, 7002];
+
+/// Somebody at one cable of a router gets into no VLAN of another: what is routed has no tags.
+#[test]
+fn a_router_carries_no_tags_to_another_cable() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = routed::network();
+        let middle = Middle::start(&network, &routed::service(driver));
+        let ping = ["-c1", "-W1", "198.51.100.1"];
+        assert!(succeeds_soon(&network, "client", "ping", &ping));
+        let said = succeed(&network, "middle", "cat", &["/sys/class/net/lan/address"]);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let received = network.on("server", move || arrivals_until(&ends));
+        let router: MacAddress = said.trim().parse().expect("a MAC address");
+        let sent = network.on("client", move || send_tagged(router));
+        sent.join().expect("no panic");
+        let wanted = DESTINATIONS.len() as u64;
+        let report = middle.stop();
+        assert!(report.totals.packets_out > wanted, "{driver}");
+        is_over.store(true, Ordering::Relaxed);
+        let arrived = received.join().expect("no panic");
+        let expected = DESTINATIONS.map(|port| (port, 0));
+        assert_eq!(arrived, expected, "{driver}");
+    }
+}
+
+/// A datagram of each kind by a router.
+fn send_tagged(router: MacAddress) {
+    let from = Endpoint::v4([192, 168, 1, 10], 4000);
+    let mut injector = Injector::open("eth0");
+    for (tags, port) in DESTINATIONS.into_iter().enumerate() {
+        let to = Endpoint::v4([198, 51, 100, 1], port);
+        let packet = PacketBuilder::udp(from, to).macs(MacAddress([2; 6]), router);
+        let mut frame = packet.to_vec().expect("short");
+        for _ in 0..tags {
+            frame.splice(12..12, TAG);
+        }
+        injector.send_together(std::iter::once(frame));
+    }
+}
+
+/// Which of these datagrams arrive, each once, and how long their tags are.
+fn arrivals_until(is_over: &AtomicBool) -> Vec<(u16, usize)> {
+    let (mut listener, mut arrived) = (Listener::open("eth0"), BTreeMap::new());
+    let mut is_last = false;
+    while !is_last {
+        is_last = is_over.load(Ordering::Relaxed);
+        listener.take(|frame| {
+            let layout = dissect(frame).unwrap_or_default();
+            let port = fields::destination_port(frame, &layout);
+            if DESTINATIONS.contains(&port) {
+                arrived.insert(port, vlan::tags_len(frame));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    arrived.into_iter().collect()
 }

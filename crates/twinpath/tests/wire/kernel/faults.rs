@@ -3,6 +3,7 @@
 use super::{misses, network, pings, reaches, service};
 use crate::middle::{Middle, wait_for};
 use crate::programs::succeed;
+use twinpath_control::report::json;
 use twinpath_netns::{Network, has_program, is_possible};
 
 fn can_run() -> bool {
@@ -15,6 +16,45 @@ const BEHIND: [&str; 2] = ["203.0.113.1", "2001:db8:f::1"];
 fn add_routes(network: &Network) {
     network.ip("middle", "route replace 203.0.113.0/24 via 198.51.100.1");
     network.ip("middle", "route replace 2001:db8:f::/64 via 2001:db8::1");
+}
+
+/// The other end of a cable goes down: the interface stays set up, and the kernel keeps its routes. It is a worse
+/// route's turn, and again the better one's when the link is back.
+#[test]
+fn a_link_that_is_gone_takes_its_routes_along() {
+    if !can_run() {
+        return;
+    }
+    for driver in crate::DRIVERS {
+        let mut network = network();
+        network.cable("middle wan2", "server eth1");
+        network.address("middle", "wan2", "198.51.101.2/24");
+        network.address("server", "eth1", "198.51.101.1/24");
+        let to = "route add 203.0.113.0/24 via";
+        network.ip("middle", &format!("{to} 198.51.101.1 metric 10"));
+        network.ip("middle", &format!("{to} 198.51.100.1 metric 50"));
+        let middle = Middle::start(&network, &service(driver, &["wan2"]));
+        let far = &BEHIND[..1];
+        for link in ["up", "down", "up"] {
+            network.ip("server", &format!("link set eth1 {link}"));
+            let is_so = wait_for(|| {
+                let before = sent_by(&middle, "wan2");
+                reaches(&network, "client", far)
+                    && (sent_by(&middle, "wan2") > before) == (link == "up")
+            });
+            assert!(is_so, "{driver}: {link}");
+        }
+        middle.stop();
+    }
+}
+
+/// How many packets have left by a port so far.
+fn sent_by(middle: &Middle, port: &str) -> u64 {
+    let words = ["top", "--once", "--json"];
+    let text = middle.asked(&words).expect("it answers");
+    let report = json::from_text(&text).expect("a report");
+    let ports = report.ports.iter().find(|one| one.name == port);
+    ports.map_or(0, |port| port.transmitted_packets)
 }
 
 #[test]
