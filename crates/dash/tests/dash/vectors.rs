@@ -267,6 +267,7 @@ vectors! {
     fast_path
     fast_path_strangers
     floating_nic
+    floating_nic_directions
     fragments
     inbound
     inner_vlan
