@@ -149,6 +149,33 @@ fn a_vni_of_others_is_no_machines() {
     }
 }
 
+/// A connection that its machine has opened with a VNI is one from outside once a network has that VNI.
+#[test]
+fn a_network_with_the_carriers_vni_takes_its_connections_for_its_own() {
+    let mut bench = Bench::of(refusing(Direction::Inbound));
+    let frame = brought_by("10.79.14.7", udp((VM_CA, 6789), (PE_CA, 4567)));
+    bench.send(&frame).expect("opened");
+    let network = Vnet {
+        vni: vni(CARRIER_VNI),
+        ..bench.objects.vnets[&VnetName::from("Vnet1")].clone()
+    };
+    bench.objects.vnets.insert("Vnet3".into(), network);
+    let changed = [Key::Vnet("Vnet3".into())];
+    bench.dpu.update(&bench.objects, &changed);
+    assert_eq!(bench.send(&frame), Err(Reason::AclInbound));
+}
+
+/// Traces say whose packets they take them for.
+#[test]
+fn a_floating_nics_story_says_what_its_machine_has_sent() {
+    let bench = Bench::of(floating());
+    let direction = |frame: &[u8]| bench.dpu.story(frame, bench.now)[0].action.clone();
+    let packet = udp((VM_CA, 6789), (PE_CA, 4567));
+    let machines = direction(&from_machine(packet));
+    assert_eq!(machines, "inbound, from a floating NIC's machine");
+    assert_eq!(direction(&from_outside(packet)), "inbound");
+}
+
 /// As SONiC's test of meters has it: a hundred bytes that leave count before they are changed, and a
 /// hundred that come after it.
 #[test]
