@@ -164,6 +164,56 @@ def floating_nic():
     ).counters(drops={"inbound_route_miss": 1, "untrusted_vni": 1}, device={"drops": {"eni_miss": 1}})
 
 
+def floating_nic_directions():
+    """What a floating NIC's machine sends comes from its host, or with the VNI that the ENI lists for those that bring
+    it ("After decap, the outbound pipeline is taken", of SONiC's schema): outbound lists are for it. All else comes from
+    outside: inbound lists, the route of the machine's address, and no endpoint that is the machine's. Bytes that leave
+    count before they are changed, those that come after it."""
+    far, carrier = "100.0.0.50", "25.1.1.9"
+    refuses = lambda port: (dict(priority=1, action="deny", terminating=True, dst_port=port), dict(priority=2, action="allow", terminating=True))
+    config = base(eni={"eni_mode": "fnic", "trusted_vnis_list": ["800"]}, appliance={"trusted_vnis_list": [100]}) + private_link() + [
+        item("TUNNEL", "tunnel1", endpoints=["40.40.40.40"], vni=100, encap_type="vxlan"),
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("ROUTE", "group1:10.0.0.0/16", action_type="direct", tunnel="tunnel1"),
+        item("ROUTE", "group1:fd01::/64", action_type="direct", tunnel="tunnel1"), route("fd02::/64"),
+        mapping(PE_CA, PE_PA, metering_class_or="1586", **PE),
+        mapping("fd02::8", "100.0.0.8", mac_address=REMOTE_MAC, metering_class_or="7"),
+        rule(800, f"{VM_PA}/32"), rule(800, f"{carrier}/32"), rule(100, "0.0.0.0/0"),
+        *acl_group("in4", *refuses("22")), *acl_group("in6", *refuses("22"), version="ipv6"),
+        *acl_group("out4", *refuses("23")), *acl_group("out6", *refuses("23"), version="ipv6"),
+        item("ACL_IN", "eni1:1", v4_acl_group_id="in4", v6_acl_group_id="in6"),
+        item("ACL_OUT", "eni1:1", v4_acl_group_id="out4", v6_acl_group_id="out6"),
+    ]
+    to_endpoint = lambda port, source: tcp(VM_CA, PE_CA, "S", (6789, port), (source, ENI_MAC))
+    to_peer = lambda port, macs=(VM_MAC, ENI_MAC): udp(VM_CA6, "fd02::8", (6789, port), macs)
+    brought = lambda inner: vxlan(carrier, VIP, 800, inner)
+    end = lambda inner: vxlan(VIP, "40.40.40.40", 100, inner, out=True)
+    steps, macs = [], (REMOTE_MAC, ENI_MAC)
+    for by, own in ((lambda inner: from_vm(inner, 800), 22), (brought, 80)):
+        answer = tcp(PE_DIP, PL_SIP, "SA", (own, 6789), macs)
+        back = unlinked(answer)
+        back.src, back.dst = ENI_MAC, VM_MAC
+        steps += [
+            (by(to_endpoint(own, VM_MAC)), linked(PL_SIP, PE_DIP, to_endpoint(own, ENI_MAC))),
+            (nvgre(PE_PA, VIP, ENCAP_VNI, answer), end(back)), (by(to_endpoint(23, VM_MAC)), None),
+            (by(to_peer(own)), to_host("100.0.0.8", 1001, to_peer(own, (ENI_MAC, REMOTE_MAC)))), (by(to_peer(23)), None),
+        ]
+    for outside, machine in (("10.2.0.50", VM_CA), ("fd02::50", VM_CA6)):
+        opened = lambda port, macs: udp(outside, machine, (5, port), macs)
+        answer = lambda macs: udp(machine, outside, (23, 5), macs)
+        steps += [
+            (from_host(far, 100, opened(22, macs)), None), (from_host(far, 100, opened(23, macs)), end(opened(23, (ENI_MAC, ENI_MAC)))),
+            (from_vm(answer((VM_MAC, ENI_MAC)), 800), to_host(far, 100, answer((ENI_MAC, REMOTE_MAC)))),
+        ]
+    steps.append((from_host(far, 100, udp("10.2.0.50", PE_CA, (5, 80), macs)), None))
+    Vector("floating_nic_directions", "What a floating NIC's machine sends meets outbound lists, whoever brings it; what comes from outside meets inbound ones, goes to the machine alone, and its answers go back to it. Meters count as the machine sees it.").step(
+        config, *steps,
+    ).counters(
+        meters={"1586": [2 * (14 + 20 + 20 + 16), 2 * (14 + 20 + 20 + 16)], "7": [2 * (14 + 40 + 8 + 16), 0]},
+        drops={"acl_outbound": 4, "acl_inbound": 2, "unsupported_action": 1},
+    )
+
+
 def load_balancer():
     """A virtual address is one of its network's, and each connection goes to one of those behind it: the
     destination becomes the backend's address and port, and the packet goes where the backend's mapping says
@@ -280,5 +330,5 @@ def nat_gateway_v6():
 
 VECTORS = (
     private_link_vector, port_map, port_map_must_match, security_group, security_group_answers, service_tunnel,
-    floating_nic, load_balancer, nat_gateway, nat_gateway_v6,
+    floating_nic, floating_nic_directions, load_balancer, nat_gateway, nat_gateway_v6,
 )

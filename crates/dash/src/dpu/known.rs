@@ -58,13 +58,15 @@ impl Dpu {
         };
         let class = ecn::traffic_class(inside, &peeled.layout);
         ecn::decapsulated(peeled.outer_class, class)?;
+        let [outer_source, _] = plain.outer();
+        let way = eni.way(direction, outer_source, plain.key);
         let (limits, bytes) = (eni.limits, inside.len());
         if !self.has_bandwidth(number, limits, bytes, now) {
             return None;
         }
         // From here on it leaves: there is as much room as the outer headers have left.
         let applied = apply_template(buffer, start, &peeled, &template, &self.context()).ok()?;
-        self.count_known(place, &entry, owner, applied.inner_bytes, now);
+        self.count_known(place, &entry, (way, number), applied.inner_bytes, now);
         Some(applied.frame)
     }
 
@@ -111,16 +113,16 @@ impl Dpu {
         &mut self,
         place: EntryNumber,
         entry: &Entry,
-        (direction, number): Owner,
+        (way, number): (Direction, u16),
         bytes: usize,
         now: Instant,
     ) {
         self.flows.touch_entry(place, now.ticks());
         let counters = &mut self.enis[usize::from(number)].counters;
-        counters.receive(direction, bytes);
+        counters.receive(way, bytes);
         counters.flow_hits += 1;
-        counters.send(direction, bytes);
-        counters.meters.count(entry.bucket, direction, bytes);
+        counters.send(way, bytes);
+        counters.meters.count(entry.bucket, way, bytes);
     }
 }
 

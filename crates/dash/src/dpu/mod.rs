@@ -267,9 +267,9 @@ impl Dpu {
         let received = match received {
             Ok(received) => received,
             Err((reason, None)) => return DpuStep::Done(self.dropped(*reason, None)),
-            Err((reason, Some((direction, eni, bytes)))) => {
+            Err((reason, Some((way, eni, bytes)))) => {
                 if let Some(state) = self.enis.get_mut(usize::from(*eni)) {
-                    state.counters.receive(*direction, *bytes);
+                    state.counters.receive(*way, *bytes);
                 }
                 return DpuStep::Done(self.dropped(*reason, Some(*eni)));
             }
@@ -339,18 +339,15 @@ impl Dpu {
                 self.act(buffer, start, received, &error.action, now)?
             }
         };
-        let direction = received.arrival.direction;
+        let way = self.way(&received.arrival);
         let state = &mut self.enis[usize::from(received.arrival.eni)];
-        state.counters.send(direction, applied.inner_bytes);
+        state.counters.send(way, applied.inner_bytes);
         // What the machine sees is what it pays for.
-        let bytes = match direction {
+        let bytes = match way {
             Direction::Outbound => before,
             Direction::Inbound => applied.inner_bytes,
         };
-        state
-            .counters
-            .meters
-            .count(treatment.bucket, direction, bytes);
+        state.counters.meters.count(treatment.bucket, way, bytes);
         Ok(applied.frame)
     }
 
@@ -413,8 +410,9 @@ impl Dpu {
         let arrival = &received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let is_spoofed = self.is_spoofed(eni, arrival.direction, arrival.outer_source);
+        let way = eni.way(arrival.direction, arrival.outer_source, arrival.key);
         let state = &mut self.enis[usize::from(arrival.eni)];
-        state.counters.receive(arrival.direction, bytes);
+        state.counters.receive(way, bytes);
         if !eni.is_enabled {
             return Err(Reason::EniDisabled);
         }

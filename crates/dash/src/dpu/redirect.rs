@@ -6,7 +6,6 @@ use super::{Dpu, Stop};
 use crate::counters::EniCounters;
 use crate::flows::EntryKey;
 use crate::headers::Direction;
-use crate::objects::EniMode;
 use crate::pipeline::{Arrival, Received, Redirect};
 use crate::reason::Reason;
 
@@ -22,11 +21,13 @@ impl Dpu {
 
     /// What a floating NIC's machine sends comes as packets from the network do.
     pub(super) fn is_sent_by_machine(&self, arrival: &Arrival) -> bool {
+        self.way(arrival) == Direction::Outbound
+    }
+
+    /// Which way a packet goes as its machine sees it.
+    pub(super) fn way(&self, arrival: &Arrival) -> Direction {
         let eni = self.tables.eni(arrival.eni);
-        let is_host = eni.is_some_and(|eni| {
-            eni.mode == EniMode::FloatingNic && eni.underlay_ip == Some(arrival.outer_source)
-        });
-        arrival.direction == Direction::Outbound || is_host
+        eni.map_or(arrival.direction, |eni| self.policies(eni).way(arrival))
     }
 
     /// Moves the flow that a redirect is about, if whoever sent it

@@ -140,9 +140,10 @@ impl Dpu {
     }
 
     fn tell_arrival(&self, arrival: &Arrival, notes: &mut Vec<Note>) {
-        let way = match arrival.direction {
-            Direction::Outbound => "outbound",
-            Direction::Inbound => "inbound",
+        let way = match (arrival.direction, self.way(arrival)) {
+            (Direction::Outbound, _) => "outbound",
+            (Direction::Inbound, Direction::Outbound) => "inbound, from a floating NIC's machine",
+            (Direction::Inbound, Direction::Inbound) => "inbound",
         };
         let [name, number] = tunnel_names(arrival.encapsulation);
         let (source, key) = (arrival.outer_source, arrival.key);

@@ -58,7 +58,7 @@ pub struct Received {
 }
 
 /// Why a packet is dropped before any policy of an ENI, and whose it is if that is known: which way it
-/// goes, the number of the ENI, and the bytes of its inner frame.
+/// goes as its machine sees it, the number of the ENI, and the bytes of its inner frame.
 pub type Unreceived = (Reason, Option<(Direction, u16, usize)>);
 
 impl Received {
@@ -119,7 +119,11 @@ impl Received {
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
         let (direction, eni) = whose(inside, &tunnel, tables);
         let eni = eni.ok_or((Reason::EniMiss, None))?;
-        let broken = (Reason::InnerMalformed, Some((direction, eni, inside.len())));
+        let outer_source = fields::source_address(frame, &outer);
+        let way = tables.eni(eni).map_or(direction, |eni| {
+            eni.way(direction, outer_source, tunnel.key)
+        });
+        let broken = (Reason::InnerMalformed, Some((way, eni, inside.len())));
         let inner = dissect(inside).map_err(|_| broken)?;
         if !is_allowed_inside(inside, &inner, settings) {
             return Err(broken);
@@ -131,7 +135,7 @@ impl Received {
                 eni,
                 encapsulation: tunnel.encapsulation,
                 key: tunnel.key,
-                outer_source: fields::source_address(frame, &outer),
+                outer_source,
                 source_mac: fields::source_mac(inside),
                 headers,
                 entropy: 0,

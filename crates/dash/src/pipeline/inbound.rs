@@ -1,6 +1,6 @@
 //! Packets from the network to an ENI's machine.
 
-use super::action::{Action, Layer, Origin, PolicyDecision};
+use super::action::{Action, Origin, PolicyDecision};
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::Policies;
@@ -53,31 +53,26 @@ pub(super) fn admit(
         .ok_or(Reason::PaValidation)
 }
 
+/// Whether nobody opens a connection to an external endpoint: the machine knows nothing of its gateway's
+/// address.
+pub(super) fn solicited(policies: &Policies<'_>, arrival: &Arrival) -> Result<(), Reason> {
+    match policies.eni.nat {
+        Some(nat) if nat.address == arrival.headers.destination => Err(Reason::NatUnsolicited),
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<PolicyDecision, Reason> {
     let (metering, mapping_epoch) = admit(policies, arrival)?;
-    // The machine knows nothing of its gateway's address.
-    if policies
-        .eni
-        .nat
-        .is_some_and(|nat| nat.address == arrival.headers.destination)
-    {
-        return Err(Reason::NatUnsolicited);
-    }
+    solicited(policies, arrival)?;
     let forward = Action {
         layers: [Some(policies.layer_to_machine()?), None],
         accepts: [Some(arrival.key), None],
         ..Action::default()
     };
-    // Answers go back by the tunnel that the packet came by.
-    let back = policies.checked(Layer {
-        encapsulation: arrival.encapsulation,
-        key: arrival.key,
-        source: policies.own_address()?,
-        destination: arrival.outer_source,
-    })?;
     let reverse = Action {
         destination_mac: Some(arrival.source_mac),
-        layers: [Some(back), None],
+        layers: [Some(policies.layer_to_sender(arrival)?), None],
         origin: Some(Origin::of(arrival)),
         ..Action::default()
     };

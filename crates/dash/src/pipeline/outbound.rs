@@ -1,4 +1,4 @@
-//! Packets from an ENI's machine to the network: route, backend of a load balancer, mapping, port map,
+//! Packets from an ENI's machine to the network, and to a floating NIC from outside: route, backend of a load balancer, mapping, port map,
 //! tunnel, NAT gateway.
 
 use twinpath_core::wire::tunnel::Encapsulation;
@@ -6,9 +6,10 @@ use twinpath_core::wire::{Address, Endpoint, protocol};
 
 use super::action::{Action, Layer, Origin, PolicyDecision, tunnel_names};
 use super::arrival::Arrival;
+use super::inbound;
 use super::notes::Note;
 use super::policy::{Policies, joined};
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 use crate::objects::{
     EniMode, MeterBits, PortMapRange, PortRange, PrivateLink, RoutingType, ServiceTunnel,
 };
@@ -33,12 +34,20 @@ pub(super) fn decide(
     arrival: &Arrival,
     (metering, admitted_by): (MeterBits, Option<u16>),
 ) -> Result<PolicyDecision, Reason> {
+    let is_to_machine = policies.way(arrival) == Direction::Inbound;
+    if is_to_machine {
+        inbound::solicited(policies, arrival)?;
+    }
     let planner = Planner {
         policies,
         arrival,
-        is_back: false,
+        is_to_machine,
     };
     let way = planner.way(arrival.headers.destination)?;
+    if is_to_machine && way.action.addresses.is_some() {
+        let why = || "from outside to where the machine alone may go".to_owned();
+        return Err(policies.unsupported(why));
+    }
     let (reverse, back_by) = undone(policies, arrival, &way)?;
     let epochs = [admitted_by, way.mapping_epoch, back_by];
     let answers = answers(&arrival.headers, &way.action);
@@ -48,11 +57,15 @@ pub(super) fn decide(
         ..way.action
     };
     let metering = joined(metering, way.metering);
+    let far_end = match is_to_machine {
+        true => arrival.headers.source,
+        false => arrival.headers.destination,
+    };
     Ok(PolicyDecision {
         forward,
         reverse,
         answers,
-        meter_class: policies.meter_class(metering, arrival.headers.destination),
+        meter_class: policies.meter_class(metering, far_end),
         mapping_epoch: epochs.into_iter().fold(None, epochs::joined),
         source_ports: way.source_ports,
     })
@@ -81,7 +94,7 @@ fn answers(headers: &Headers, action: &Action) -> Headers {
     sent.turned()
 }
 
-/// What is done to answers, so that the machine gets them as if nothing had been changed; and the
+/// What is done to answers, so that who opened the flow gets them as if nothing had been changed; and the
 /// epoch of the mapping that they follow.
 fn undone(
     policies: &Policies<'_>,
@@ -112,6 +125,10 @@ fn undone(
     }
     action.source_mac = Some(policies.eni.mac);
     action.destination_mac = Some(arrival.source_mac);
+    if policies.way(arrival) == Direction::Inbound {
+        action.layers = [Some(policies.layer_to_sender(arrival)?), None];
+        return Ok((action, None));
+    }
     // If answers find no way they go to the host: nothing of it is dropped.
     let untold = Policies {
         notes: None,
@@ -120,7 +137,7 @@ fn undone(
     let planner = Planner {
         policies: &untold,
         arrival,
-        is_back: true,
+        is_to_machine: true,
     };
     let back = planner.way(headers.source);
     let epoch = match &back {
@@ -139,8 +156,8 @@ fn undone(
 struct Planner<'a> {
     policies: &'a Policies<'a>,
     arrival: &'a Arrival,
-    /// Answers go this way: they are neither balanced nor hidden.
-    is_back: bool,
+    /// Answers go this way, or what comes from outside: they are neither balanced nor hidden.
+    is_to_machine: bool,
 }
 
 impl Planner<'_> {
@@ -190,7 +207,7 @@ impl Planner<'_> {
     /// them.
     fn backend(&self, vnet: u32, vip: Address) -> Option<Endpoint> {
         let (headers, tables) = (&self.arrival.headers, self.policies.tables);
-        let [_, port] = headers.ports.filter(|_| !self.is_back)?;
+        let [_, port] = headers.ports.filter(|_| !self.is_to_machine)?;
         let vip = Endpoint::new(vip, port);
         let backends = tables.backends(vnet, vip, headers.protocol)?;
         let kept = self.arrival.backend;
@@ -228,7 +245,7 @@ impl Planner<'_> {
             .policies
             .eni
             .nat
-            .filter(|nat| !self.is_back && nat.address.is_v4() == headers.is_v4());
+            .filter(|nat| !self.is_to_machine && nat.address.is_v4() == headers.is_v4());
         let Some(nat) = nat else { return Ok(way) };
         self.policies.note(|| {
             let action = format!("{}, one of ports {}", nat.address, nat.ports);

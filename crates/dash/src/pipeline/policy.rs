@@ -34,6 +34,13 @@ impl Policies<'_> {
         }
     }
 
+    /// Which way a packet goes as the ENI's machine sees it.
+    #[must_use]
+    pub fn way(&self, arrival: &Arrival) -> Direction {
+        self.eni
+            .way(arrival.direction, arrival.outer_source, arrival.key)
+    }
+
     /// Whether a packet may come with its VNI. Where neither the appliance nor the ENI lists any, all
     /// may; the VNI that machines send with is always among them.
     #[must_use]
@@ -150,6 +157,16 @@ impl Policies<'_> {
             source: self.own_address()?,
             destination: host
                 .ok_or_else(|| self.unsupported(|| "the ENI has no underlay_ip".into()))?,
+        })
+    }
+
+    /// The header of answers that go back by the tunnel that a packet came by.
+    pub(super) fn layer_to_sender(&self, arrival: &Arrival) -> Result<Layer, Reason> {
+        self.checked(Layer {
+            encapsulation: arrival.encapsulation,
+            key: arrival.key,
+            source: self.own_address()?,
+            destination: arrival.outer_source,
         })
     }
 

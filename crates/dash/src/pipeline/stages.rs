@@ -3,7 +3,7 @@
 //! A packet that leaves a stage goes on to the next one on this page, in this order:
 //!
 //! 1. trusted VNI,
-//! 2. access lists, up to five of its direction and IP version,
+//! 2. access lists, up to five of its direction, as the machine sees it, and IP version,
 //! 3. outbound: route, mapping, port map, tunnel ([`outbound`](super::outbound)); inbound: rule and
 //!    validation of the sender's physical address ([`inbound`](super::inbound)),
 //! 4. metering class.
@@ -42,11 +42,11 @@ impl Policies<'_> {
                 self.permit(Direction::Inbound, &arrival.headers)?;
                 inbound::decide(self, arrival)
             }
-            // What a floating NIC sends comes as what is sent to it does: its way back is among its
-            // routes.
+            // What a floating NIC sends comes as what is sent to it does: the ways to it are among its
+            // routes, too.
             (Direction::Inbound, EniMode::FloatingNic) => {
                 let admitted = inbound::admit(self, arrival)?;
-                self.permit(Direction::Outbound, &arrival.headers)?;
+                self.permit(self.way(arrival), &arrival.headers)?;
                 outbound::decide(self, arrival, admitted)
             }
         }

@@ -63,6 +63,9 @@ pub struct EniEntry {
     pub is_redirected: bool,
     /// VNIs with which its packets may come.
     pub trusted: TrustedVnis,
+    /// Those of a floating NIC that say that its machine has sent a packet: neither the appliance lists
+    /// them nor has a network one.
+    pub machine_vnis: TrustedVnis,
     /// Its limits.
     pub limits: Limits,
     /// Its outbound routes.
@@ -78,6 +81,24 @@ pub struct EniEntry {
 }
 
 impl EniEntry {
+    /// Which way a packet goes as the ENI's machine sees it, that came in a direction, from a host and
+    /// with a VNI. What a floating NIC's machine sends comes as inbound packets do: from the machine's
+    /// host, or with a VNI of those that bring it.
+    #[must_use]
+    #[inline(always)]
+    pub fn way(&self, direction: Direction, outer_source: Address, key: u32) -> Direction {
+        let may_be_machines = self.mode == EniMode::FloatingNic;
+        match may_be_machines && self.is_from_machine(outer_source, key) {
+            true => Direction::Outbound,
+            false => direction,
+        }
+    }
+
+    #[inline(never)]
+    fn is_from_machine(&self, outer_source: Address, key: u32) -> bool {
+        self.underlay_ip == Some(outer_source) || self.machine_vnis.contains(key)
+    }
+
     /// The access lists for packets of a direction and version.
     #[must_use]
     #[inline]
@@ -136,7 +157,7 @@ impl EniEntry {
                 entry.mode,
                 entry.pl_underlay_sip,
                 entry.pl_sip_encoding,
-                entry.trusted.clone(),
+                [entry.trusted.clone(), entry.machine_vnis.clone()],
                 entry.limits,
                 entry.is_redirected,
                 entry.nat,

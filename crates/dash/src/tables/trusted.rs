@@ -27,6 +27,28 @@ impl TrustedVnis {
         Self(ranges.into())
     }
 
+    /// Those that the other list has not.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut left = Vec::new();
+        for &[mut first, last] in self.0.iter() {
+            let behind = other.0.partition_point(|[_, end]| *end < first);
+            let meeting = other.0[behind..]
+                .iter()
+                .take_while(|[from, _]| *from <= last);
+            for &[from, end] in meeting {
+                if first < from {
+                    left.push([first, from - 1]);
+                }
+                first = end + 1;
+            }
+            if first <= last {
+                left.push([first, last]);
+            }
+        }
+        Self(left.into())
+    }
+
     /// Whether none is listed.
     #[must_use]
     #[inline]
@@ -73,6 +95,22 @@ mod tests {
                 let vni = Vni::new(number);
                 let is_listed = vni.is_some_and(|vni| ranges.iter().any(|range| range.contains(vni)));
                 prop_assert_eq!(trusted.contains(number), is_listed);
+            }
+        }
+    }
+
+    proptest! {
+        /// As if each VNI were asked of both.
+        #[test]
+        fn a_vni_is_left_if_the_other_list_has_it_not(
+            ends in prop::collection::vec((0u32..60, 0u32..60), 0..20),
+            others in prop::collection::vec((0u32..60, 0u32..60), 0..20),
+        ) {
+            let [own, other] = [ends, others].map(|ends| TrustedVnis::new(&listed(&ends)));
+            let left = own.without(&other);
+            for vni in 0..=61 {
+                let is_left = own.contains(vni) && !other.contains(vni);
+                prop_assert_eq!(left.contains(vni), is_left);
             }
         }
     }

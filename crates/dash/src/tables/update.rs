@@ -25,8 +25,9 @@ use super::trusted::TrustedVnis;
 use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
-    AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MAX_ENIS,
-    MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, TagName, VnetMappingKey, Vni,
+    AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, EniMode, IpVersion, Key,
+    MAX_ENIS, MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, TagName, VnetMappingKey, Vni,
+    VniRange,
 };
 use crate::source::ObjectSource;
 
@@ -402,6 +403,7 @@ impl Tables {
             pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
             is_redirected: !object.disable_fast_path_icmp_flow_redirection,
             trusted: TrustedVnis::new(&object.trusted_vnis),
+            machine_vnis: machine_vnis(object, source),
             limits: limits(object, source),
             routes: group.and_then(|group| self.routes(group, source)),
             nat: nat_block(id, source),
@@ -520,6 +522,17 @@ fn nat_block(eni: &EniId, source: &dyn ObjectSource) -> Option<NatBlock> {
     let nat = source.eni_nat(eni)?;
     let (address, ports) = source.nat_pool(&nat.pool)?.block(nat.block)?;
     Some(NatBlock { address, ports })
+}
+
+/// The VNIs that a floating NIC alone lists: its machine's packets are brought with them.
+fn machine_vnis(object: &Eni, source: &dyn ObjectSource) -> TrustedVnis {
+    if object.mode == EniMode::Vm || object.trusted_vnis.is_empty() {
+        return TrustedVnis::new(&[]);
+    }
+    let appliance = source.appliance();
+    let mut others = appliance.map_or_else(Vec::new, |it| it.trusted_vnis.to_vec());
+    source.vnets(&mut |vnet| others.push(VniRange::one(vnet.vni)));
+    TrustedVnis::new(&object.trusted_vnis).without(&TrustedVnis::new(&others))
 }
 
 fn limits(eni: &Eni, source: &dyn ObjectSource) -> Limits {

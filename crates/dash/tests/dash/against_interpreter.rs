@@ -7,7 +7,9 @@ use crate::common::versions::ByVersions;
 use proptest::prelude::*;
 use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
+use twinpath_dash::counters::Count;
 use twinpath_dash::headers::Direction;
+use twinpath_dash::objects::EniMode;
 use twinpath_dash::samples::Objects;
 use twinpath_dash::settings::Dscp;
 use twinpath_dash::{Dpu, Reason, Settings};
@@ -46,27 +48,32 @@ fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool
     let mut dpu = dpu(objects, settings);
     let bytes = packets::bytes(packet, flags::SYN);
     let result = process(&mut dpu, &bytes, Instant(1));
-    let expected = Interpreter {
+    let interpreter = Interpreter {
         objects,
         settings,
         packet,
-    }
-    .run();
+    };
+    let (expected, way) = (interpreter.run(), interpreter.way());
     match (&result, &expected) {
         (Ok(frame), Ok(sent)) => {
             compare(frame, sent, inner_of(&bytes))?;
             check_outer_headers(frame, settings, &bytes)?;
             let counters = dpu.counters(&packet.eni).expect("there");
             let bytes_of_class = counters.meters.of(sent.meter_class);
-            let inner_bytes = match packet.direction {
-                Direction::Outbound => inner_of(&bytes).len(),
-                Direction::Inbound => taken_apart(frame).1.len(),
+            let [came, left] = [inner_of(&bytes).len(), taken_apart(frame).1.len()];
+            // What the machine sends is counted as it sends it, and what it gets as it gets it.
+            let metered = match way {
+                Direction::Outbound => [came as u64, 0],
+                Direction::Inbound => [0, left as u64],
             };
             if sent.meter_class != 0 {
-                prop_assert_eq!(
-                    bytes_of_class[packet.direction as usize],
-                    inner_bytes as u64
-                );
+                prop_assert_eq!(bytes_of_class, metered);
+            }
+            let mut once = [Count::default(); 2];
+            for (counted, bytes) in [(&counters.received, came), (&counters.sent, left)] {
+                let bytes = bytes as u64;
+                once[way as usize] = Count { packets: 1, bytes };
+                prop_assert_eq!(counted, &once);
             }
             // The second packet is a hit, and leaves as the first one did.
             let again = process(&mut dpu, &bytes, Instant(2));
@@ -105,6 +112,7 @@ proptest! {
 #[test]
 fn random_packets_come_to_all_ends() {
     let (mut forwarded, mut hidden, mut balanced) = (ByVersions::default(), 0u64, 0u64);
+    let mut to_floating_nics = [0; 2];
     let mut reasons = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let mut dice = Dice(seed);
@@ -122,6 +130,10 @@ fn random_packets_come_to_all_ends() {
             match expected.run() {
                 Ok(sent) => {
                     forwarded.count(&packet, 1);
+                    let is_floating = objects.enis[&packet.eni].mode == EniMode::FloatingNic;
+                    if is_floating && packet.direction == Direction::Inbound {
+                        to_floating_nics[expected.way() as usize] += 1;
+                    }
                     let overlay = (sent.overlay, packet.overlay);
                     if let (Some(sent), Some(came)) = (overlay.0.ports, overlay.1.ports)
                         && overlay.0.source.is_v4() == overlay.1.source.is_v4()
@@ -135,6 +147,10 @@ fn random_packets_come_to_all_ends() {
         }
     }
     assert!(forwarded.least() > 100, "{forwarded:?}");
+    assert!(
+        to_floating_nics.iter().all(|count| *count > 20),
+        "{to_floating_nics:?} from their machines and to them"
+    );
     assert!(
         hidden > 20 && balanced > 5,
         "{hidden} hidden, {balanced} balanced"

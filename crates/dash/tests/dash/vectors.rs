@@ -327,6 +327,7 @@ vectors! {
     fast_path_public
     fast_path_strangers
     floating_nic
+    floating_nic_directions
     fragments
     inbound
     inner_vlan

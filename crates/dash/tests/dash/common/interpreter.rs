@@ -83,10 +83,37 @@ impl Interpreter<'_> {
             }
             (Direction::Inbound, EniMode::FloatingNic) => {
                 let meters = self.inbound_routing()?;
-                self.acl(Direction::Outbound)?;
-                self.outbound(meters)
+                self.acl(self.way())?;
+                match self.way() {
+                    Direction::Outbound => self.outbound(meters),
+                    Direction::Inbound => self.to_floating_nic(meters),
+                }
             }
         }
+    }
+
+    /// Which way a packet goes as the machine sees it. Packets of both ways come to a floating NIC as
+    /// inbound ones; its machine's come from its host, or with a VNI that was added to the ENI for
+    /// those that bring them, and that is nobody else's.
+    pub fn way(&self) -> Direction {
+        let (packet, eni) = (self.packet, self.eni());
+        if packet.direction == Direction::Outbound || eni.mode == EniMode::Vm {
+            return packet.direction;
+        }
+        let contains =
+            |range: &VniRange| (range.first().get()..=range.last().get()).contains(&packet.vni);
+        let is_anybodys =
+            self.appliance().trusted_vnis.iter().any(contains) || self.is_network(packet.vni);
+        let is_its_own = eni.trusted_vnis.iter().any(contains) && !is_anybodys;
+        match eni.underlay_ip == Some(packet.outer_source) || is_its_own {
+            true => Direction::Outbound,
+            false => Direction::Inbound,
+        }
+    }
+
+    fn is_network(&self, vni: u32) -> bool {
+        let mut vnets = self.objects.vnets.values();
+        vnets.any(|vnet| vnet.vni.get() == vni)
     }
 
     /// What a machine sends comes from its host.
@@ -128,8 +155,8 @@ impl Interpreter<'_> {
             true => sent.answered_with.contains(&vni),
             false => self.packet.vni == vni,
         };
-        let of_another = self.is_of_network(vni);
-        of_flow || own.is_some_and(|own| own.vni.get() == vni) || self.is_listed(vni) && !of_another
+        let is_own = own.is_some_and(|own| own.vni.get() == vni);
+        of_flow || is_own || self.is_listed(vni) && !self.is_network(vni)
     }
 
     /// What is done to answers of a packet that was sent.
@@ -148,15 +175,13 @@ impl Interpreter<'_> {
             (Direction::Outbound, EniMode::Vm) => Ok(sent(vec![self.to_vm()?])),
             (Direction::Inbound, EniMode::Vm) => Ok(Sent {
                 destination_mac: Some(packet.source_mac),
-                ..sent(vec![same_version(Layer {
-                    encapsulation: packet.encapsulation,
-                    key: packet.vni,
-                    source: self.appliance().sip,
-                    destination: packet.outer_source,
-                })?])
+                ..sent(vec![self.to_sender()?])
             }),
             (_, EniMode::FloatingNic) => {
-                let (underlay, endpoints) = self.back_by_route()?;
+                let (underlay, endpoints) = match self.way() {
+                    Direction::Outbound => self.back_by_route()?,
+                    Direction::Inbound => (vec![self.to_sender()?], Vec::new()),
+                };
                 Ok(Sent {
                     source_mac: Some(self.eni().mac_address),
                     destination_mac: Some(match packet.direction {
@@ -220,7 +245,7 @@ impl Interpreter<'_> {
         let is_unlisted =
             self.appliance().trusted_vnis.is_empty() && self.eni().trusted_vnis.is_empty();
         let may_be_told = is_unlisted || self.is_listed(layer.key);
-        if is_public && (!may_be_told || self.is_of_network(layer.key)) {
+        if is_public && (!may_be_told || self.is_network(layer.key)) {
             return Err(Reason::UntrustedVni);
         }
         Ok(after)
@@ -235,13 +260,18 @@ impl Interpreter<'_> {
         };
         let mut rules = self.objects.route_rules.iter();
         let has_rules = rules.any(|(key, _)| key.eni == came.eni && key.vni.get() == came.vni);
-        let is_listed = self.is_listed(came.vni) && !self.is_of_network(came.vni);
+        let is_listed = self.is_listed(came.vni) && !self.is_network(came.vni);
         came.outer_source == was_sent_to || is_listed && !has_rules
     }
 
-    fn is_of_network(&self, vni: u32) -> bool {
-        let mut networks = self.objects.vnets.values();
-        networks.any(|vnet| vnet.vni.get() == vni)
+    /// The tunnel that a packet from outside came by, the other way round.
+    fn to_sender(&self) -> Result<Layer, Reason> {
+        same_version(Layer {
+            encapsulation: self.packet.encapsulation,
+            key: self.packet.vni,
+            source: self.appliance().sip,
+            destination: self.packet.outer_source,
+        })
     }
 
     fn acl(&self, direction: Direction) -> Result<(), Reason> {
@@ -388,11 +418,33 @@ impl Interpreter<'_> {
         }
     }
 
-    fn inbound(&self, meters: Metadata) -> Result<Sent, Reason> {
+    /// Nobody outside opens a connection to an external endpoint.
+    fn solicited(&self) -> Result<(), Reason> {
         let destination = self.packet.overlay.destination;
-        if self.external().is_some_and(|(own, _)| own == destination) {
-            return Err(Reason::NatUnsolicited);
+        match self.external() {
+            Some((own, _)) if own == destination => Err(Reason::NatUnsolicited),
+            _ => Ok(()),
         }
+    }
+
+    /// What comes from outside goes to the machine by the routes that answers to it take. Services are
+    /// for the machine alone: nobody else gets through its interface to whom they lead.
+    fn to_floating_nic(&self, mut meters: Metadata) -> Result<Sent, Reason> {
+        self.solicited()?;
+        let sent = self.route(&mut meters, true)?;
+        if sent.overlay != self.packet.overlay {
+            return Err(Reason::Unsupported);
+        }
+        self.back()?;
+        Ok(Sent {
+            source_mac: Some(self.eni().mac_address),
+            meter_class: self.metering(&meters, self.packet.overlay.source),
+            ..sent
+        })
+    }
+
+    fn inbound(&self, meters: Metadata) -> Result<Sent, Reason> {
+        self.solicited()?;
         let underlay = vec![self.to_vm()?];
         self.back()?;
         Ok(Sent {

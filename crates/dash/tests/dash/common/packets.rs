@@ -323,7 +323,10 @@ fn eni(dice: &mut Dice, number: u8, is_v4: bool) -> Eni {
         v4_meter_policy: dice.maybe(|dice| name("policy", dice.below(2)).as_str().into()),
         v6_meter_policy: dice.maybe(|dice| name("policy", 2 + dice.below(2)).as_str().into()),
         trusted_vnis: match dice.one_in(3) {
-            true => [Range::new(vni(1000), vni(1001)).expect("in order")].into(),
+            // The last of these is no network's.
+            true => {
+                [Range::new(vni(1000), vni(dice.pick(&[1001, 1003]))).expect("in order")].into()
+            }
             false => [].into(),
         },
         disable_fast_path_icmp_flow_redirection: false,
@@ -488,6 +491,28 @@ pub fn configuration_over(dice: &mut Dice, enis: u8, is_underlay_v4: bool) -> Ob
     objects
 }
 
+/// Rules that let in whatever no other rule matches.
+fn add_ways_in(objects: &mut Objects, eni: &EniId) {
+    for number in 1000..1004 {
+        let key = RouteRuleKey {
+            eni: eni.clone(),
+            vni: vni(number),
+            source: Prefix::covering(host(is_underlay_v4(objects), 0), 0),
+            priority: Some(3),
+        };
+        let rule = RouteRule {
+            priority: 3,
+            action: InboundAction::Decap,
+            protocol: None,
+            vnet: None,
+            pa_validation: None,
+            metering: MeterBits::default(),
+            region: None,
+        };
+        objects.route_rules.push((key, rule));
+    }
+}
+
 /// An ENI with its routes, rules and access lists.
 pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
     let (id, is_v4) = (eni_id(number), is_underlay_v4(objects));
@@ -496,6 +521,9 @@ pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
     if !dice.one_in(10) {
         let group = name("group", dice.below(4)).as_str().into();
         objects.eni_routes.insert(id.clone(), group);
+    }
+    if objects.enis[&id].mode == EniMode::FloatingNic {
+        add_ways_in(objects, &id);
     }
     for _ in 0..dice.below(6) {
         let source = match dice.below(3) {
@@ -623,6 +651,7 @@ pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
     };
     let is_underlay_v4 = is_underlay_v4(objects);
     let machine = objects.enis[&eni].underlay_ip;
+    let is_floating = objects.enis[&eni].mode == EniMode::FloatingNic;
     Packet {
         direction: match is_outbound {
             true => Direction::Outbound,
@@ -640,6 +669,10 @@ pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
         },
         outer_source: match is_outbound {
             true => machine.unwrap_or(machine_host(is_underlay_v4, number)),
+            // A floating NIC's machine sends from its host with any VNI.
+            false if is_floating && dice.one_in(2) => {
+                machine.unwrap_or(machine_host(is_underlay_v4, number))
+            }
             // What comes to the DPU is of its address's version.
             false => host(is_underlay_v4, dice.below(6) as u8),
         },
