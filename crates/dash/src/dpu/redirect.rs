@@ -6,6 +6,7 @@ use super::{Dpu, Stop};
 use crate::counters::EniCounters;
 use crate::flows::EntryKey;
 use crate::headers::Direction;
+use crate::objects::EniMode;
 use crate::pipeline::{Arrival, Received, Redirect};
 use crate::reason::Reason;
 
