@@ -161,7 +161,7 @@ fn a_connection_goes_straight_to_its_machine() {
         // Answers come from the machine, and from the balancer.
         let answer = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN | flags::ACK);
         for host in [HOST, BALANCER] {
-            let back = bench.send(&from_peer(host, answer.clone()));
+            let back = bench.send(&from_peer(host, answer));
             assert_eq!(back.expect("an answer").layers[0].3, ip(VM_PA));
         }
         // The balancer itself may tell another machine.
