@@ -260,9 +260,10 @@ fn a_connection_that_was_moved_stays_where_it_is() {
     let gone = Key::VnetMapping(VnetMappingKey { vnet, address });
     bench.dpu.update(&bench.objects, &[gone]);
     stays(&mut bench);
-    bench.objects.route_groups.clear();
-    let changed = [Key::Eni(eni_id()), Key::EniRoute(eni_id())];
-    bench.dpu.update(&bench.objects, &changed);
+    bench.objects.eni_routes.clear();
+    let unbound = Key::EniRoute(eni_id());
+    bench.dpu.update(&bench.objects, &[unbound]);
+    assert_eq!(bench.send(&other), Err(Reason::RouteGroupMiss));
     stays(&mut bench);
     assert_eq!(bench.counters().flows_resimulated, 0);
 }
