@@ -151,11 +151,11 @@ fn coming(dice: &mut Dice, objects: &Objects, connection: &Connection, sent: &Se
     }
 }
 
+/// Whether packets left without a tunnel, and whether the redirect has moved them.
+type Outcome = (bool, Result<(), Reason>);
+
 /// What a redirect has come to; `None` if there was no connection.
-fn check(
-    dice: &mut Dice,
-    objects: &Objects,
-) -> Result<Option<(bool, Result<(), Reason>)>, TestCaseError> {
+fn check(dice: &mut Dice, objects: &Objects) -> Result<Option<Outcome>, TestCaseError> {
     let settings = Settings {
         flows: 64,
         ..Settings::default()

@@ -161,7 +161,7 @@ fn a_connection_goes_straight_to_its_machine() {
         // Answers come from the machine, and from the balancer.
         let answer = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN | flags::ACK);
         for host in [HOST, BALANCER] {
-            let back = bench.send(&from_peer(host, answer.clone()));
+            let back = bench.send(&from_peer(host, answer));
             assert_eq!(back.expect("an answer").layers[0].3, ip(VM_PA));
         }
         // The balancer itself may tell another machine.
@@ -260,9 +260,10 @@ fn a_connection_that_was_moved_stays_where_it_is() {
     let gone = Key::VnetMapping(VnetMappingKey { vnet, address });
     bench.dpu.update(&bench.objects, &[gone]);
     stays(&mut bench);
-    bench.objects.route_groups.clear();
-    let changed = [Key::Eni(eni_id()), Key::EniRoute(eni_id())];
-    bench.dpu.update(&bench.objects, &changed);
+    bench.objects.eni_routes.clear();
+    let unbound = Key::EniRoute(eni_id());
+    bench.dpu.update(&bench.objects, &[unbound]);
+    assert_eq!(bench.send(&other), Err(Reason::RouteGroupMiss));
     stays(&mut bench);
     assert_eq!(bench.counters().flows_resimulated, 0);
 }
