@@ -443,6 +443,18 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Bindings of a function that is over end, of at most so many numbers from one on, which is to be
+    /// [taken](Self::take_binding_events). Returns the next number, if there is one. The function must meet no
+    /// packets any more: nobody hears of rules.
+    fn end_all_bindings(
+        &self,
+        _function: &mut dyn RuleFunction,
+        _from: u32,
+        _most: u32,
+    ) -> Option<u32> {
+        None
+    }
+
     /// What a flow's state words say, if they are this function's.
     fn flow_text(&self, _words: &[u32], _now: Instant) -> Option<FlowText> {
         None

@@ -182,7 +182,13 @@ impl Collector {
             self.socket.connect(self.address)?;
             self.is_connected = true;
         }
-        self.socket.send(message)
+        match self.socket.send(message) {
+            // A former message found nobody, and this one has not been sent.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.socket.send(message)
+            }
+            sent => sent,
+        }
     }
 }
 
@@ -200,21 +206,53 @@ mod tests {
             collector: Some("255.255.255.255:4739".parse().expect("an address")),
             ..Ipfix::default()
         };
-        let mut exporter = Exporter::open(&config)
-            .expect("it opens")
-            .expect("it is named");
-        let ends = [1, 2].map(|host| Endpoint::v4([10, 0, 0, host], 80));
-        let record = FlowRecord {
-            key: FlowKey::connection(ends[0], ends[1], 6).0,
-            first: Instant(1),
-            last: Instant(2),
-            sent: [Count::default(); 2],
-            tcp_flags: [0; 2],
-        };
-        exporter.ended(0, record, false);
+        let mut exporter = opened(&config);
+        exporter.ended(0, record(), false);
         exporter.flush();
         let counters = exporter.counters();
         assert_eq!((counters.flows, counters.messages), (1, 0));
         assert!(counters.messages_lost > 0);
+    }
+
+    fn opened(config: &Ipfix) -> Exporter {
+        let exporter = Exporter::open(config).expect("it opens");
+        exporter.expect("it is named")
+    }
+
+    fn record() -> FlowRecord {
+        let ends = [1, 2].map(|host| Endpoint::v4([10, 0, 0, host], 80));
+        FlowRecord {
+            key: FlowKey::connection(ends[0], ends[1], 6).0,
+            first: Instant(1),
+            last: Instant(2),
+            sent: [Count {
+                packets: 1,
+                bytes: 60,
+            }; 2],
+            tcp_flags: [0; 2],
+        }
+    }
+
+    /// The system tells of a message that found nobody when the next is sent: that one is not lost, too.
+    #[test]
+    fn a_collector_that_is_back_gets_the_next_message() {
+        let place = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let address = place.local_addr().expect("it is bound");
+        let config = Ipfix {
+            collector: Some(address),
+            ..Ipfix::default()
+        };
+        let mut exporter = opened(&config);
+        drop(place);
+        exporter.ended(0, record(), false);
+        exporter.flush();
+        let back = UdpSocket::bind(address).expect("nobody has it");
+        let long = Some(Duration::from_secs(20));
+        back.set_read_timeout(long).expect("possible");
+        exporter.ended(0, record(), false);
+        exporter.flush();
+        let counters = exporter.counters();
+        assert_eq!((counters.messages, counters.messages_lost), (2, 0));
+        assert!(back.recv(&mut [0; 2048]).is_ok());
     }
 }

@@ -27,6 +27,7 @@ use crate::shards::CurrentPartition;
 use crate::worker::Worker;
 use change::Unanswered;
 use clients::{Clients, Streaming};
+use export::Left;
 use rules::{MOST_RULES, PortNames, check_element, views};
 use socket::Socket;
 use std::io;
@@ -136,6 +137,7 @@ impl Operator {
             report: access.report,
             mirror: access.mirror,
             exported: Mutex::new(access.exporter.as_ref().map(Exporter::counters)),
+            left: Mutex::default(),
         });
         let mut operator = Self {
             is_over,
@@ -260,6 +262,8 @@ struct Control {
     mirror: Arc<Mirror>,
     /// What a collector was told so far.
     exported: Mutex<Option<ExportCounters>>,
+    /// Functions that a change has taken out, and of which a collector is to be told the rest.
+    left: Mutex<Vec<Left>>,
 }
 
 impl clients::Service for Control {

@@ -14,6 +14,7 @@ use crate::command::no_commands;
 use crate::counted::largest_flows;
 use crate::exit::{Exit, Guarded};
 use crate::health::{Heartbeat, OnHealth};
+use crate::ipfix::Exporter;
 use crate::kernel::{KernelError, KernelFollower};
 use crate::live_ports::{self, LivePorts, Privilege};
 use crate::observe::{Observer, ShardSnapshots};
@@ -430,10 +431,12 @@ pub fn run_opened(
     let mut all: Vec<_> = parties.map(shard).collect();
     let packet_time;
     (packet_time, exit) = shards::drive_all(ports, &mut all, exit, is_stopped)?;
-    let exported = end_operation(operator, &mut all);
+    let (control, exporter) = end_operation(operator, &mut all);
     let largest_flows = largest_of(&mut all);
     let mut finished = finish(service, ports, &mut all, (packet_time, began), exit);
-    (finished.report.control, finished.report.ipfix) = exported;
+    // Behind the figures: bindings end with this.
+    let exported = exporter.map(|exporter| export_all(exporter, &mut all));
+    (finished.report.control, finished.report.ipfix) = (control, exported);
     finished.report.largest_flows = largest_flows;
     if ports.control.is_none() {
         finished.report.control = None;
@@ -457,23 +460,25 @@ fn observers(live: Live, heartbeats: &[Arc<Heartbeat>]) -> Vec<Observer> {
     (0..).zip(heartbeats).map(observer).collect()
 }
 
-/// The operator is no longer heard; a collector is told the rest.
+/// The operator is no longer heard. Who tells a collector has more to tell.
 fn end_operation(
     operator: Option<Operator>,
     shards: &mut [ShardRun],
-) -> (Option<ControlCounters>, Option<ExportCounters>) {
+) -> (Option<ControlCounters>, Option<Exporter>) {
     for shard in &mut *shards {
         // Whoever still waits for an answer hears that there is none.
         shard.commands = no_commands();
     }
     let (control, exporter) = operator.map(Operator::finish).unzip();
-    let exported = exporter.flatten().map(|mut exporter| {
-        for shard in shards {
-            export_rest(&mut exporter, &shard.service, &mut shard.node);
-        }
-        exporter.counters()
-    });
-    (control, exported)
+    (control, exporter.flatten())
+}
+
+/// A collector is told the rest.
+fn export_all(mut exporter: Exporter, shards: &mut [ShardRun]) -> ExportCounters {
+    for shard in shards {
+        export_rest(&mut exporter, &shard.service, &mut shard.node);
+    }
+    exporter.counters()
 }
 
 /// The largest flows of all shards.

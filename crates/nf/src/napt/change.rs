@@ -80,6 +80,14 @@ impl Napt {
         }
     }
 
+    /// Bindings of these numbers end, whatever rules there are. Returns the next number, if there is one.
+    pub(crate) fn end_all(&mut self, from: u32, most: u32) -> Option<u32> {
+        let bound = self.table.binding_bound() as u32;
+        let end = from.saturating_add(most).min(bound);
+        (from..end).for_each(|number| self.table.end_binding(number, &mut self.external));
+        (end < bound).then_some(end)
+    }
+
     /// Packets from and to what joins or leaves, and of protocols that have other time-outs: those
     /// are in their rules. Which ports are given out concerns no rule.
     fn affected_by_config(&self, new: &Prepared) -> Affected {

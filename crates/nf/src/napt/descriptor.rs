@@ -117,6 +117,17 @@ impl FunctionConfig for Config {
         Some(napt.table.log.take(most))
     }
 
+    fn end_all_bindings(
+        &self,
+        function: &mut dyn RuleFunction,
+        from: u32,
+        most: u32,
+    ) -> Option<u32> {
+        let function: &mut dyn Any = function;
+        let napt: &mut Napt = function.downcast_mut()?;
+        napt.end_all(from, most)
+    }
+
     fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {
         let function: &dyn Any = function;
         let napt: Option<&Napt> = function.downcast_ref();

@@ -484,6 +484,17 @@ impl Table {
         }
     }
 
+    /// A binding ends with all of its sessions, if there is one with this number.
+    pub fn end_binding(&mut self, number: u32, external: &mut External) {
+        let sessions: Vec<u32> = self.sessions_of(number).collect();
+        for session in sessions {
+            self.remove(session, external);
+        }
+        if self.binding(number).is_some() {
+            self.unbind(number, external);
+        }
+    }
+
     fn unbind(&mut self, number: u32, external: &mut External) {
         self.take_idle(number);
         if let Some(binding) = self.bindings.remove(number) {

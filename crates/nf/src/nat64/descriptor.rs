@@ -115,6 +115,17 @@ impl FunctionConfig for Config {
         Some(nat64.take_binding_events(most))
     }
 
+    fn end_all_bindings(
+        &self,
+        function: &mut dyn RuleFunction,
+        from: u32,
+        most: u32,
+    ) -> Option<u32> {
+        let function: &mut dyn Any = function;
+        let nat64: &mut Nat64 = function.downcast_mut()?;
+        nat64.end_all_bindings(from, most)
+    }
+
     fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {
         let function: &dyn Any = function;
         let nat64: Option<&Nat64> = function.downcast_ref();

@@ -84,6 +84,10 @@ impl Nat64 {
     }
 
     /// What became of its bindings.
+    pub(super) fn end_all_bindings(&mut self, from: u32, most: u32) -> Option<u32> {
+        self.napt.end_all(from, most)
+    }
+
     pub(super) fn take_binding_events(&mut self, most: usize) -> BindingEvents {
         self.napt.table.log.take(most)
     }

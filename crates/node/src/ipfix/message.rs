@@ -1,7 +1,7 @@
 //! Messages of IPFIX (RFC 7011): a header, the templates now and then, and sets of records.
 //!
-//! Records are of six kinds, each with a template of its own: flows of either IP version, and bindings
-//! and blocks of ports of a translation whose hosts inside have either (RFC 8158 §5).
+//! Records are of eight kinds, each with a template of its own: flows of either IP version, with ports or
+//! without, and bindings and blocks of ports of a translation whose hosts inside have either (RFC 8158 §5).
 
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
@@ -51,16 +51,20 @@ enum Template {
     BindingV6 = 259,
     BlockV4 = 260,
     BlockV6 = 261,
+    PortlessFlowV4 = 262,
+    PortlessFlowV6 = 263,
 }
 
 impl Template {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::FlowV4,
         Self::FlowV6,
         Self::BindingV4,
         Self::BindingV6,
         Self::BlockV4,
         Self::BlockV6,
+        Self::PortlessFlowV4,
+        Self::PortlessFlowV6,
     ];
 
     const fn elements(self) -> &'static [Element] {
@@ -83,6 +87,28 @@ impl Template {
                 DESTINATION_V6,
                 SOURCE_PORT,
                 DESTINATION_PORT,
+                PROTOCOL,
+                TCP_FLAGS,
+                OCTETS,
+                PACKETS,
+                START_MS,
+                END_MS,
+                END_REASON,
+            ],
+            Self::PortlessFlowV4 => &[
+                SOURCE_V4,
+                DESTINATION_V4,
+                PROTOCOL,
+                TCP_FLAGS,
+                OCTETS,
+                PACKETS,
+                START_MS,
+                END_MS,
+                END_REASON,
+            ],
+            Self::PortlessFlowV6 => &[
+                SOURCE_V6,
+                DESTINATION_V6,
                 PROTOCOL,
                 TCP_FLAGS,
                 OCTETS,
@@ -293,7 +319,8 @@ impl Messages {
     }
 }
 
-/// What an end of a flow has sent and was not told; nothing if that is nothing.
+/// What an end of a flow has sent and was not told; nothing if that is nothing and the flow goes on, or that end
+/// has never sent.
 fn flow_record(part: &FlowPart, sender: Side) -> Option<Record> {
     let FlowPart {
         record,
@@ -302,7 +329,7 @@ fn flow_record(part: &FlowPart, sender: Side) -> Option<Record> {
     } = part;
     let (all, told) = (record.sent[sender as usize], told[sender as usize]);
     let packets = all.packets.saturating_sub(told.packets);
-    if packets == 0 {
+    if all.packets == 0 || packets == 0 && *reason == EndReason::Active {
         return None;
     }
     let (from, to) = ends(&record.key, sender);
@@ -310,8 +337,11 @@ fn flow_record(part: &FlowPart, sender: Side) -> Option<Record> {
     let mut bytes = Vec::new();
     put_address(&mut bytes, from, is_v4);
     put_address(&mut bytes, to, is_v4);
-    bytes.extend(from.port.to_be_bytes());
-    bytes.extend(to.port.to_be_bytes());
+    let has_ports = !IDENTIFIED.contains(&record.key.protocol());
+    if has_ports {
+        bytes.extend(from.port.to_be_bytes());
+        bytes.extend(to.port.to_be_bytes());
+    }
     bytes.push(record.key.protocol());
     bytes.extend(u16::from(record.tcp_flags[sender as usize]).to_be_bytes());
     bytes.extend(all.bytes.saturating_sub(told.bytes).to_be_bytes());
@@ -319,13 +349,17 @@ fn flow_record(part: &FlowPart, sender: Side) -> Option<Record> {
     bytes.extend(millis(record.first.0).to_be_bytes());
     bytes.extend(millis(record.last.0).to_be_bytes());
     bytes.push(*reason as u8);
-    let template = if is_v4 {
-        Template::FlowV4
-    } else {
-        Template::FlowV6
+    let template = match (is_v4, has_ports) {
+        (true, true) => Template::FlowV4,
+        (false, true) => Template::FlowV6,
+        (true, false) => Template::PortlessFlowV4,
+        (false, false) => Template::PortlessFlowV6,
     };
     Some(Record { template, bytes })
 }
+
+/// ICMP and ICMPv6, whose identifiers a flow has in place of ports.
+const IDENTIFIED: [u8; 2] = [1, 58];
 
 fn ends(key: &FlowKey, sender: Side) -> (Endpoint, Endpoint) {
     let (low, high) = (key.end(Side::Low), key.end(Side::High));
@@ -485,8 +519,42 @@ mod tests {
             &record.bytes[15..31],
             &[0, 0, 0, 0, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0, 2]
         );
-        assert!(flow_record(&part(9, 1), Side::Low).is_none());
         assert!(flow_record(&part(9, 3), Side::High).is_none());
+        let goes_on = FlowPart {
+            reason: EndReason::Active,
+            ..part(9, 1)
+        };
+        assert!(flow_record(&goes_on, Side::Low).is_none());
+    }
+
+    /// A collector that has heard of a flow hears that it has ended, also if it has sent nothing since.
+    #[test]
+    fn the_end_of_a_flow_is_told_in_any_case() {
+        let record = flow_record(&part(9, 1), Side::Low).expect("it has ended");
+        assert_eq!(record.bytes[15..31], [0; 16]);
+        assert_eq!(record.bytes.last(), Some(&(EndReason::Idle as u8)));
+        assert!(flow_record(&part(9, 1), Side::High).is_none(), "never sent");
+    }
+
+    /// An identifier is no port (IANA's registry: 7 and 11 are of transport protocols).
+    #[test]
+    fn echoes_have_no_ports() {
+        for (one, other, protocol, template) in [
+            ("10.0.0.1:7", "192.0.2.1:7", 1, Template::PortlessFlowV4),
+            (
+                "[2001:db8::1]:7",
+                "[2001:db8::2]:7",
+                58,
+                Template::PortlessFlowV6,
+            ),
+        ] {
+            let ends = [one, other].map(|end| end.parse().expect("an endpoint"));
+            let mut part = part(9, 3);
+            part.record.key = FlowKey::connection(ends[0], ends[1], protocol).0;
+            let record = flow_record(&part, Side::Low).expect("two packets");
+            assert_eq!(record.template, template);
+            assert_eq!(record.bytes.len(), template.record_bytes());
+        }
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::worker::{Replaced, SlowPlan, WholeWalk, WorkerAnswer, WorkerCommand};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
-use twinpath_core::Instant;
+use twinpath_core::{Instant, Named};
+use twinpath_rulecache::RuleFunction;
 
 /// What became of a command.
 pub enum ChangeOutcome {
@@ -45,7 +46,9 @@ pub struct Changed {
     pub rules_gone: usize,
     /// Cached rules that stayed.
     pub rules_kept: usize,
-    /// The old chain's remains, to be freed where that disturbs nobody.
+    /// Functions that the new chain does not have: what they had may still be told.
+    pub left: Vec<Named<dyn RuleFunction>>,
+    /// The old chain's other remains, to be freed where that disturbs nobody.
     pub to_free: DeferredFree,
 }
 
@@ -479,6 +482,7 @@ impl Machine {
             pause: clock.link.since(paused),
             rules_gone,
             rules_kept,
+            left: task.replaced.left,
             to_free: task.replaced.to_free,
         }));
     }
@@ -535,6 +539,7 @@ impl Replaced {
     fn add(&mut self, other: Self) {
         self.rules_gone += other.rules_gone;
         self.rules_kept += other.rules_kept;
+        self.left.extend(other.left);
         self.to_free.add(other.to_free);
     }
 }

@@ -294,6 +294,7 @@ impl Control {
                     applied.pause_ns = applied.pause_ns.max(done.pause.as_nanos() as u64);
                     applied.rules_gone += done.rules_gone;
                     applied.rules_kept += done.rules_kept;
+                    self.keep_left(done.left);
                     changed.push(shard);
                     continue;
                 }
@@ -422,6 +423,7 @@ mod tests {
                         pause: Duration::ZERO,
                         rules_gone: 0,
                         rules_kept: 0,
+                        left: Vec::new(),
                         to_free: DeferredFree::default(),
                     }),
                 };
@@ -458,6 +460,7 @@ mod tests {
             report: Report::default(),
             mirror: Arc::default(),
             exported: Mutex::new(None),
+            left: Mutex::default(),
         };
         let said = control.apply(new, Path::new("test.toml"), &Disk);
         let is_old = Arc::ptr_eq(&control.service(), &old);

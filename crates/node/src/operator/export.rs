@@ -8,10 +8,11 @@ use crate::wiring::Node;
 use crate::worker::Worker;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::service::{Instance, Service};
+use twinpath_core::Named;
 use twinpath_nf::descriptor::FunctionConfig;
 use twinpath_nf::records::{BindingEvents, FlowRecord, Page};
 use twinpath_rulecache::RuleFunction;
@@ -24,6 +25,20 @@ const PART: usize = 1024;
 
 /// Parts that are taken in a row.
 const MOST_PARTS: usize = 256;
+
+/// Between two parts of what is told at the end: a collector's buffer is not to run over.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long that holds: a service manager waits for an end for so long and more.
+const LONGEST_PAUSES: Duration = Duration::from_secs(10);
+
+/// A function that a change has taken out.
+pub(super) struct Left {
+    /// Where in the chain it was.
+    place: usize,
+    config: Arc<dyn FunctionConfig>,
+    function: Box<dyn RuleFunction>,
+}
 
 /// Tells a collector, on a thread of its own, until it is over; then the exporter comes back.
 pub(super) fn export(
@@ -42,10 +57,12 @@ pub(super) fn export(
                 next_active = WallClock::now() + active;
                 let _ = control.tell_active(&mut exporter);
             }
+            control.tell_left(&mut exporter);
             exporter.flush();
             control.tell_exported(exporter.counters());
             std::thread::sleep(INTERVAL);
         }
+        control.tell_left(&mut exporter);
         exporter
     };
     thread("ipfix").spawn(run)
@@ -59,25 +76,52 @@ pub(crate) fn export_rest(exporter: &mut Exporter, service: &Service, node: &mut
         return;
     };
     for (place, function) in service.chain.iter().enumerate() {
-        let (config, Some(function)) = (&*function.config, worker.function_mut(place)) else {
-            continue;
-        };
-        let mut from = Some(0);
-        while let Some(first) = from {
-            let page = config.flow_records(function, first, PART as u32);
-            from = page.as_ref().and_then(|page| page.next);
-            for record in page.map_or_else(Vec::new, |page| page.items) {
-                exporter.ended(place, record, true);
-            }
-        }
-        while let Some(events) = config.take_binding_events(function, PART) {
-            exporter.bindings(&events);
-            if events.events.is_empty() {
-                break;
-            }
+        if let Some(running) = worker.function_mut(place) {
+            export_function(exporter, (place, &*function.config), running);
         }
     }
     exporter.flush();
+}
+
+/// Whatever a function that is over has.
+fn export_function(
+    exporter: &mut Exporter,
+    (place, config): (usize, &dyn FunctionConfig),
+    function: &mut dyn RuleFunction,
+) {
+    let mut from = Some(0);
+    while let Some(first) = from {
+        let page = config.flow_records(function, first, PART as u32);
+        from = page.as_ref().and_then(|page| page.next);
+        for record in page.map_or_else(Vec::new, |page| page.items) {
+            exporter.ended(place, record, true);
+        }
+    }
+    end_bindings(exporter, config, function);
+}
+
+/// What became of the bindings of a function that is over, and that those which are left end.
+fn end_bindings(
+    exporter: &mut Exporter,
+    config: &dyn FunctionConfig,
+    function: &mut dyn RuleFunction,
+) {
+    let began = WallClock::now();
+    let mut from = Some(0);
+    loop {
+        while let Some(events) = config.take_binding_events(function, PART)
+            && !events.events.is_empty()
+        {
+            exporter.bindings(&events);
+            if began.elapsed() < LONGEST_PAUSES {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        let Some(first) = from else {
+            return;
+        };
+        from = config.end_all_bindings(function, first, PART as u32);
+    }
 }
 
 /// Records that have ended, and those that functions keep in the state of flows.
@@ -106,6 +150,46 @@ fn export_counted(exporter: &mut Exporter, service: &Service, node: &mut Node) {
 }
 
 impl Control {
+    /// Functions of the chain that there still is are over: a collector will be told what they have.
+    pub(super) fn keep_left(&self, functions: Vec<Named<dyn RuleFunction>>) {
+        if self.exported().is_none() {
+            return;
+        }
+        let service = self.service();
+        let left = functions
+            .into_iter()
+            .filter_map(|Named { name, function }| {
+                let mut chain = service.chain.iter();
+                let place = chain.position(|instance| instance.name == name)?;
+                let config = Arc::clone(&service.chain[place].config);
+                Some(Left {
+                    place,
+                    config,
+                    function,
+                })
+            });
+        let left: Vec<Left> = left.collect();
+        self.left().extend(left);
+    }
+
+    fn tell_left(&self, exporter: &mut Exporter) {
+        let left = std::mem::take(&mut *self.left());
+        for mut one in left {
+            let ended = one
+                .config
+                .take_ended_flows(one.function.as_mut(), usize::MAX);
+            for record in ended.unwrap_or_default() {
+                exporter.ended(one.place, record, false);
+            }
+            let running = (one.place, &*one.config);
+            export_function(exporter, running, one.function.as_mut());
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tell_ended(&self, exporter: &mut Exporter) -> Result<(), String> {
         let service = self.service();
         for (place, function) in service.chain.iter().enumerate() {

@@ -3,7 +3,8 @@
 use super::rules::Prepared;
 use super::{Blueprint, Moment, SlowPlan, WholeWalk, Worker};
 use crate::deferred_free::DeferredFree;
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{Frame, Instant, Named, Pools};
+use twinpath_rulecache::RuleFunction;
 
 /// How far a worker has come, as it tells the fast path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -90,7 +91,9 @@ pub struct Replaced {
     pub rules_gone: usize,
     /// Cached rules that stayed.
     pub rules_kept: usize,
-    /// What is left of the old chain, to be freed where that disturbs nobody.
+    /// Functions that the new chain does not have.
+    pub left: Vec<Named<dyn RuleFunction>>,
+    /// What else is left of the old chain, to be freed where that disturbs nobody.
     pub to_free: DeferredFree,
 }
 

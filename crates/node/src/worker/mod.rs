@@ -273,6 +273,7 @@ impl Worker {
         let Rebuilt {
             elements,
             drops,
+            left,
             to_free,
         } = rebuild(
             std::mem::take(&mut self.elements),
@@ -293,6 +294,7 @@ impl Worker {
             rules_gone: (std::mem::take(&mut self.rules_taken_out) + rules_before)
                 .saturating_sub(rules_kept),
             rules_kept,
+            left,
             to_free,
             ..Replaced::default()
         }

@@ -63,6 +63,8 @@ pub(super) struct Rebuilt {
     pub elements: Vec<SlowElement>,
     /// What elements have dropped that are gone.
     pub drops: DropCounters,
+    /// Functions that are of no use any more.
+    pub left: Vec<Named<dyn RuleFunction>>,
     pub to_free: DeferredFree,
 }
 
@@ -92,13 +94,14 @@ pub(super) fn rebuild(old: Vec<SlowElement>, plans: Vec<SlowPlan>, times: Times)
     let OldParts {
         functions,
         drops,
-        mut to_free,
+        to_free,
         ..
     } = old_parts;
-    to_free.add(functions);
+    let left = functions.into_iter().flatten().flatten();
     Rebuilt {
         elements,
         drops,
+        left: left.collect(),
         to_free,
     }
 }

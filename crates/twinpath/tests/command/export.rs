@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use twinpath_netns::has_program;
 
@@ -125,34 +126,46 @@ impl Drop for Collector {
     }
 }
 
-#[test]
-fn bindings_are_logged_from_their_beginning_to_their_end() {
-    let folder = Folder::new();
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
-    socket
-        .set_read_timeout(Some(Duration::from_millis(300)))
-        .expect("possible");
-    let port = socket.local_addr().expect("it is bound").port();
-    let listen = std::thread::spawn(move || {
-        let (mut messages, mut bytes) = (Vec::new(), [0; 2048]);
-        let (end, mut quiet) = (Instant::now() + Duration::from_secs(40), 0);
-        while Instant::now() < end && quiet < 10 {
-            match socket.recv(&mut bytes) {
-                Ok(count) => {
-                    messages.push(bytes[..count].to_vec());
-                    quiet = 0;
+/// A collector that keeps what it hears until it has been quiet for a while.
+struct Listener {
+    port: u16,
+    listening: JoinHandle<Vec<Vec<u8>>>,
+}
+
+impl Listener {
+    fn start() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(300)))
+            .expect("possible");
+        let port = socket.local_addr().expect("it is bound").port();
+        let listening = std::thread::spawn(move || {
+            let (mut messages, mut bytes) = (Vec::new(), [0; 2048]);
+            let (end, mut quiet) = (Instant::now() + Duration::from_secs(40), 0);
+            while Instant::now() < end && quiet < 10 {
+                match socket.recv(&mut bytes) {
+                    Ok(count) => {
+                        messages.push(bytes[..count].to_vec());
+                        quiet = 0;
+                    }
+                    Err(_) if messages.is_empty() => {}
+                    Err(_) => quiet += 1,
                 }
-                Err(_) if messages.is_empty() => {}
-                Err(_) => quiet += 1,
             }
-        }
-        messages
-    });
-    run(&folder, port, MONITOR);
-    let messages = listen.join().expect("no panic");
-    let mut events: BTreeMap<u8, u64> = BTreeMap::new();
-    let mut templates = 0;
-    for message in &messages {
+            messages
+        });
+        Self { port, listening }
+    }
+
+    fn messages(self) -> Vec<Vec<u8>> {
+        self.listening.join().expect("no panic")
+    }
+}
+
+/// How many bindings of IPv4 began (8) and ended (9) by some messages.
+fn binding_events(messages: &[Vec<u8>]) -> BTreeMap<u8, u64> {
+    let (mut events, mut templates) = (BTreeMap::new(), 0);
+    for message in messages {
         assert_eq!(word(message, 0), 10, "the version");
         assert_eq!(&message[12..16], &42u32.to_be_bytes());
         let mut at = 16;
@@ -170,6 +183,16 @@ fn bindings_are_logged_from_their_beginning_to_their_end() {
         }
     }
     assert!(templates >= 1);
+    events
+}
+
+/// Also of those that go on when the run is over.
+#[test]
+fn bindings_are_logged_from_their_beginning_to_their_end() {
+    let (folder, collector) = (Folder::new(), Listener::start());
+    run(&folder, collector.port, MONITOR);
+    let messages = collector.messages();
+    let events = binding_events(&messages);
     let report = folder.report("r");
     let napt = report
         .functions
@@ -178,10 +201,40 @@ fn bindings_are_logged_from_their_beginning_to_their_end() {
         .expect("it is there");
     let told = report.ipfix.expect("there is a collector");
     let created = napt.counters["bindings_created"];
+    assert!(created > 0, "{napt:?}");
     assert_eq!(events[&8], created, "each is told: {events:?} {napt:?}");
+    assert_eq!(events[&9], created, "and its end: {events:?} {napt:?}");
     assert_eq!(events.values().sum::<u64>(), told.bindings);
     assert_eq!((told.bindings_lost, told.messages_lost), (0, 0));
     assert_eq!(told.messages, messages.len() as u64);
+}
+
+/// Its bindings are over with it.
+#[test]
+fn bindings_of_a_translation_that_is_taken_out_end() {
+    let (folder, collector) = (Folder::new(), Listener::start());
+    let text = service(collector.port, MONITOR);
+    folder.write("gateway.toml", text.as_bytes());
+    let words = ["run", "gateway.toml", "--no-report", "--quiet", "--control"];
+    let mut running = folder.start(&[&words[..], &["socket"]].concat());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let asked = ["bindings", "--control", "socket", "--function", "napt"];
+    while folder.run(&asked).out.lines().count() < 5 {
+        assert!(Instant::now() < deadline, "no bindings");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = text.replace("\"napt\", ", "");
+    let (before, behind) = text.split_once("[napt]").expect("it has one");
+    let (_, behind) = behind.split_once("[monitor]").expect("it has one");
+    let without = format!("{before}[monitor]{behind}");
+    folder.write("gateway.toml", without.as_bytes());
+    let said = folder.succeed(&["apply", "gateway.toml", "--control", "socket"]);
+    assert!(said.out.contains("removed: napt"), "{said:?}");
+    interrupt(&running);
+    assert!(running.wait().expect("it ends").success());
+    let events = binding_events(&collector.messages());
+    assert!(events[&8] > 0, "{events:?}");
+    assert_eq!(events.get(&9), Some(&events[&8]), "{events:?}");
 }
 
 fn word(message: &[u8], at: usize) -> u16 {

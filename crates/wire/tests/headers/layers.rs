@@ -8,9 +8,8 @@ const LAYERS: &[&[&str]] = &[
     &["malformed", "address", "kinds", "protocol"],
     &["build_error", "checksum", "unicast"],
     &["bytes", "options"],
-    &[
-        "ethernet", "vlan", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv",
-    ],
+    &["ethernet", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv"],
+    &["vlan"],
     &["link"],
     &["layout"],
     &["fields", "fragment"],

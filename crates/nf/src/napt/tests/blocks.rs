@@ -120,6 +120,41 @@ fn a_block_is_one_record() {
     assert_eq!(events[0].binding.internal.address, internal.address);
 }
 
+/// Of a translation that is over the blocks come back and the bindings end, a part at a time.
+#[test]
+fn what_there_is_at_an_end_ends() {
+    const WITHOUT: &str = "inside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\n";
+    for (text, expected) in [(BLOCKS, 1), (WITHOUT, 3)] {
+        let config: Config = toml::from_str(text).expect("valid");
+        let mut napt = Napt::new(&config, 7);
+        napt.table.log.take(0);
+        for inside in 1..=3 {
+            let internal = Endpoint::new(end("10.0.0.1:7").address, inside);
+            let slot = napt.external.slot(
+                Endpoint::new(end("192.0.2.1:7").address, 1024 + inside),
+                Kind::Udp,
+            );
+            let slot = slot.expect("its address");
+            let (table, external) = (&mut napt.table, &mut napt.external);
+            let binding = table
+                .bind(internal, Kind::Udp, slot, external)
+                .expect("room");
+            table.ensure_session(binding, end(SERVER), at(0), external);
+        }
+        let mut from = Some(0);
+        while let Some(first) = from {
+            from = napt.end_all(first, 2);
+        }
+        assert_eq!(
+            (napt.table.binding_count(), napt.table.session_count()),
+            (0, 0)
+        );
+        let events = napt.table.log.take(99).events;
+        let ended = events.iter().filter(|event| !event.is_new).count();
+        assert_eq!((events.len(), ended), (2 * expected, expected));
+    }
+}
+
 #[test]
 fn other_blocks_end_all_bindings() {
     let mut bench = bench(BLOCKS);
