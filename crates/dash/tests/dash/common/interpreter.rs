@@ -204,15 +204,19 @@ impl Interpreter<'_> {
         came: &Packet,
         info: &RedirectInfo,
     ) -> Result<Sent, Reason> {
+        let arriving = Interpreter {
+            packet: came,
+            ..*self
+        };
+        // Machines are no load balancers.
+        if arriving.way() == Direction::Outbound {
+            return Err(Reason::ForgedRedirect);
+        }
         let is_public = sent.underlay.is_empty();
         let fastpath_key = if is_public { 0xfd } else { 0xfe };
         if came.encapsulation != Encapsulation::Nvgre || came.vni != fastpath_key {
             return Err(Reason::FlowVni);
         }
-        let arriving = Interpreter {
-            packet: came,
-            ..*self
-        };
         arriving.trusted_vni()?;
         self.is_balancer(sent, came)
             .then_some(())
