@@ -545,7 +545,7 @@ fn a_folder_stands_for_its_files_in_a_dpus_table() {
         "dpu0/z.json",
         b"[\n{\"DASH_VNET_TABLE:v\": {}, \"OP\": \"SET\"}]",
     );
-    let said = fail("dpu.toml:7:");
+    let said = fail("dpu.toml:6:");
     assert!(
         said.err.contains("dpu0/z.json:2: DASH_VNET_TABLE:v: "),
         "{said:?}"
