@@ -35,7 +35,7 @@ fn server_from(number: u8, own_address: &str) -> String {
 /// A firewall between cables whose payloads wait on servers.
 pub fn service_of(shards: u16, servers: &str) -> String {
     format!(
-        "[service]\nname = \"split\"\nseed = 7\nchain = [\"firewall\"]\nunparsed = \"forward\"\n\
+        "[service]\nname = \"split\"\nchain = [\"firewall\"]\nunparsed = \"forward\"\n\
          inside = [\"10.9.0.1\", \"10.9.0.32/29\", \"fd09::1\"]\ninside_ports = [\"inside\"]\n\
          [run]\npaths = \"slow\"\nshards = {shards}\n\
          [ports]\ninside = {{ device = \"inside\", driver = \"af_xdp\" }}\n\
