@@ -35,19 +35,11 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Origin;
-    use super::super::warnings::tests::GOOD;
+    use super::super::warnings::tests::{GOOD, applied};
     use super::*;
-    use crate::json;
 
     fn warnings(texts: &[&str]) -> Vec<String> {
-        let mut store = Store::default();
-        for text in texts {
-            let reading = json::read(text.as_bytes());
-            assert_eq!(reading.problems, []);
-            let changes = reading.changes.into_iter();
-            store.apply(changes.map(|(change, _)| (change, Origin::default())));
-        }
+        let store = applied(texts);
         store.warnings().iter().map(Warning::to_string).collect()
     }
 

@@ -463,8 +463,8 @@ pub(super) mod tests {
         "DASH_ROUTE_RULE_TABLE:one:1001:20.0.0.0/24": {"action_type": "decap"}
     }"#;
 
-    /// What is told after all of these are set one after the other.
-    pub fn warnings(texts: &[&str]) -> Vec<String> {
+    /// A store to which all of these are applied, one after the other.
+    pub fn applied(texts: &[&str]) -> Store {
         let mut store = Store::default();
         for text in texts {
             let reading = json::read(text.as_bytes());
@@ -472,6 +472,12 @@ pub(super) mod tests {
             let changes = reading.changes.into_iter();
             store.apply(changes.map(|(change, _)| (change, Origin::default())));
         }
+        store
+    }
+
+    /// What is told after all of these are set one after the other.
+    pub fn warnings(texts: &[&str]) -> Vec<String> {
+        let store = applied(texts);
         assert_eq!(store.unsettled(), [0; 2]);
         let warnings = store.snapshot().configuration.warnings();
         let told = warnings.into_iter().map(|warning| {

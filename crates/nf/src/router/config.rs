@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use twinpath_classify::lpm::MAX_ROUTES;
 use twinpath_classify::{Prefix, Versions};
+use twinpath_core::adjacency::BACK;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Adjacencies, Adjacency};
 
@@ -333,6 +334,9 @@ impl TryFrom<WrittenNextHop> for NextHop {
     type Error = NextHopError;
 
     fn try_from(written: WrittenNextHop) -> Result<Self, NextHopError> {
+        if written.port >= BACK {
+            return Err(NextHopError::NoSuchPort(written.port));
+        }
         let gateway = written.address.map(|Text(address)| address.0);
         let reached = match (written.mac, written.source_mac, gateway) {
             (Some(mac), Some(source_mac), None) => Reached::ByMac {
@@ -363,6 +367,9 @@ pub enum NextHopError {
     /// One MAC address without the other.
     #[error("{0} without {1}: expected both, or an address, or none of them")]
     Alone(&'static str, &'static str),
+    /// A number that no port can have.
+    #[error("port {0}: expected a number below {BACK}")]
+    NoSuchPort(u16),
 }
 
 /// What happens to a packet without a route.

@@ -40,7 +40,7 @@ const ROUTER: &str = r#"
 address = "192.0.2.254"
 next_hops = [
     { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
-    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 65535 },
+    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 63 },
 ]
 routes = [
     { to = "0.0.0.0/0", via = "uplink" },
@@ -274,7 +274,7 @@ fn each_function_on_generated_traffic() {
 #[test]
 fn all_in_one_chain_with_answers() {
     // Answers come while what they answer may still be on the slow path.
-    compare_answered(ALL, 6_000, Duration::from_micros(37), 0.3);
+    compare_answered(ALL, 6_000, Duration::from_micros(37), 0.4);
 }
 
 /// Rules before and behind a balancer, which has another row of the chain for itself.
@@ -306,6 +306,6 @@ fn beside_shared_flow_state_with_answers() {
         &["acl", "firewall", "napt"],
         &["napt", "firewall", "router"],
     ] {
-        compare_answered(chain, 4_000, Duration::from_micros(37), 0.1);
+        compare_answered(chain, 4_000, Duration::from_micros(37), 0.15);
     }
 }

@@ -1,7 +1,7 @@
 //! Floating NICs.
 
 use super::bench::*;
-use super::nat_gateway::{EXTERNAL, block};
+use super::nat_gateway::{EXTERNAL, behind_gateway};
 use twinpath_dash::counters::Count;
 
 /// The VNI of those that bring what the machine sends.
@@ -248,14 +248,7 @@ fn a_floating_nics_broken_packets_are_its_machines() {
 /// answers to it go back to where it came from, and external endpoints are no way in.
 #[test]
 fn a_floating_nic_hides_what_its_machine_opens_alone() {
-    let mut objects = floating();
-    let pool = NatPool {
-        addresses: [ip(EXTERNAL)].into(),
-        ports: PortRange::new(4000, 4010).expect("in order"),
-        block_size: 4,
-    };
-    objects.nat_pools.insert("internet".into(), pool);
-    objects.eni_nats.insert(eni_id(), block(1));
+    let mut objects = behind_gateway(floating());
     let routes = objects.route_groups.get_mut("group").expect("there");
     routes.push((prefix("0.0.0.0/0"), route(RouteAction::Direct)));
     let mut bench = Bench::of(objects);

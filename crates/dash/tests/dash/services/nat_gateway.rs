@@ -7,7 +7,11 @@ pub const OUTSIDE: &str = "30.0.0.1";
 
 /// A machine whose direct routes lead behind ports 4004 to 4007 of an address.
 pub fn hidden() -> Objects {
-    let mut objects = peers();
+    behind_gateway(peers())
+}
+
+/// The same objects, with direct routes that lead there.
+pub fn behind_gateway(mut objects: Objects) -> Objects {
     let pool = NatPool {
         addresses: [ip(EXTERNAL)].into(),
         ports: PortRange::new(4000, 4010).expect("in order"),

@@ -271,6 +271,11 @@ fn a_wrong_configuration_says_what_was_expected() {
             "the MAC address of a group of stations",
         ),
         ("02:00:00:00:01:01", "02:00", "\"02:00\" is"),
+        (
+            "port = 1",
+            "port = 64",
+            "port 64: expected a number below 64",
+        ),
     ] {
         let message = toml::from_str::<Config>(&TWO.replacen(from, to, 1))
             .expect_err(to)
