@@ -221,6 +221,15 @@ pub fn prefetch<T>(reference: &T) {
     prefetch_at(std::ptr::from_ref(reference).cast());
 }
 
+/// The same of all cache lines of a value.
+#[inline]
+pub fn prefetch_all<T>(value: &T) {
+    let first = std::ptr::from_ref(value).cast::<u8>();
+    for at in (0..size_of::<T>()).step_by(size_of::<CacheLine>()) {
+        prefetch_at(first.wrapping_add(at));
+    }
+}
+
 /// The same of a line that may be somebody else's, or nobody's.
 #[inline(always)]
 pub fn prefetch_at(place: *const u8) {

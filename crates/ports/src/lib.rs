@@ -22,6 +22,7 @@
 //! taken up when it is back.
 
 mod addresses;
+mod all_stations;
 mod changed_setting;
 mod claim;
 mod counters;

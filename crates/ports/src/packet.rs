@@ -10,6 +10,7 @@
 mod fan_out;
 mod receive_buffers;
 
+use crate::all_stations;
 use crate::counters::PortCounters;
 use crate::descriptor_store::DescriptorStore;
 use crate::filter::let_nothing_in;
@@ -301,7 +302,7 @@ fn open_socket(interface: &Interface, part: &Part) -> io::Result<OwnedFd> {
         sys::set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BYTES)
             .or_else(|_| sys::set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BYTES))?;
     }
-    see_all(&socket, interface)?;
+    all_stations::ask_for(&socket, interface)?;
     match part.of {
         0 | 1 => sys::bind(&socket, address(interface))?,
         _ => fan_out::join(&socket, interface, part, || {
@@ -384,18 +385,6 @@ fn join(first: &Frame, rest: &[u8], pools: &mut Pools) -> Option<Frame> {
     front.copy_from_slice(first.bytes());
     back.copy_from_slice(rest);
     Some(whole)
-}
-
-/// Frames for other stations come, too.
-fn see_all(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
-    let everything = libc::packet_mreq {
-        mr_ifindex: interface.index as libc::c_int,
-        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    let membership = libc::PACKET_ADD_MEMBERSHIP;
-    sys::set_option(socket, libc::SOL_PACKET, membership, everything)
 }
 
 fn address(interface: &Interface) -> libc::sockaddr_ll {

@@ -13,6 +13,7 @@ mod ingress;
 mod tags;
 mod types;
 
+use crate::all_stations::AllStations;
 use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
 use crate::stripping::Stripping;
@@ -81,6 +82,7 @@ pub struct Program {
     /// How many queues the interface had when the program was put there.
     queues: u32,
     stripping: Option<Stripping>,
+    all_stations: Option<AllStations>,
 }
 
 /// A map of prefixes, which a program looks into.
@@ -318,6 +320,7 @@ impl Program {
             way: Attachment::default(),
             queues: 0,
             stripping: None,
+            all_stations: None,
         })
     }
 
@@ -371,7 +374,8 @@ impl Program {
 
     /// Puts the program on an interface, if it is not there yet: into its driver, or in front of the
     /// network stack where the driver has no place for it. Where a former process has left one it takes
-    /// its place, and no packet passes between. The interface leaves tags in frames for as long.
+    /// its place, and no packet passes between. For as long the interface leaves tags in frames, and hands
+    /// over those for other stations, too.
     ///
     /// # Errors
     /// There is a program already, or it is not permitted.
@@ -397,6 +401,7 @@ impl Program {
                 (link, way)
             }
         };
+        self.all_stations = Some(AllStations::of(interface, descriptor_store)?);
         (self.link, self.way, self.stripping) = (Some(link), way, Some(stripping));
         self.queues = interface.queues;
         if let Some(program) = with_tags.filter(|_| way == Attachment::DriverWithTags) {
@@ -463,6 +468,7 @@ impl Program {
     /// Nobody keeps what is on an interface any more.
     pub fn forget(interface: u32, descriptor_store: &DescriptorStore) {
         descriptor_store.forget(&link_name(interface));
+        AllStations::forget(interface, descriptor_store);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use twinpath_core::Pools;
-use twinpath_core::wire::{PacketBuilder, dissect, fields};
+use twinpath_core::wire::{MacAddress, PacketBuilder, dissect, fields};
 use twinpath_netns::{Network, is_possible};
 use twinpath_ports::interface::Interface;
 use twinpath_ports::{Driver, Flood, Part, Port, PortConfig, PortCounters, State, wait};
@@ -551,12 +551,66 @@ fn what_nobody_has_read_is_counted() {
 fn send_many(count: usize) {
     let (from, to) = ("10.9.0.1:1", "10.9.0.2:9");
     let packet = PacketBuilder::udp(from.parse().expect(from), to.parse().expect(to));
-    let frame = packet.payload_len(18).to_vec().expect("a packet");
+    send(&packet.payload_len(18).to_vec().expect("a packet"), count);
+}
+
+/// A frame so many times.
+fn send(frame: &[u8], count: usize) {
     let (mut eth0, mut pools) = (port("eth0", Driver::AfPacket), Pools::new(64, 0));
     for _ in 0..count {
-        eth0.transmit(pools.take_filled(&frame).expect("room"), &mut pools);
+        eth0.transmit(pools.take_filled(frame).expect("room"), &mut pools);
         eth0.flush(&mut pools);
     }
+}
+
+/// A card, and a macvlan as well, keeps frames back that are for groups which nobody has joined, unless it
+/// is asked for everything.
+#[test]
+fn frames_for_others_come() {
+    if !is_possible() {
+        return;
+    }
+    let network = network();
+    network.ip(
+        "middle",
+        "link add link port0 name card type macvlan mode bridge",
+    );
+    network.ip("middle", "link set card up");
+    let group = MacAddress([0x33, 0x33, 0xff, 0, 0, 1]);
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let taking = network.on("middle", move || {
+            let mut port = port("card", driver);
+            ready.send(()).expect("somebody waits");
+            hears(&mut port, group)
+        });
+        is_ready.recv().expect("the port is open");
+        while !taking.is_finished() {
+            let sending = network.on("left", move || {
+                let ends = ["10.9.0.1:1", "10.9.0.2:9"].map(|end| end.parse().expect(end));
+                let packet = PacketBuilder::udp(ends[0], ends[1]).macs(MacAddress([2; 6]), group);
+                send(&packet.to_vec().expect("a packet"), 1);
+            });
+            sending.join().expect("sent");
+        }
+        assert!(taking.join().expect("no panic"), "{driver:?}");
+    }
+}
+
+/// Whether a frame for a station comes, of those that others go on to send.
+fn hears(port: &mut Port, station: MacAddress) -> bool {
+    let (mut pools, mut burst) = (Pools::new(1024, 0), Vec::new());
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut is_heard = false;
+    while !is_heard && Instant::now() < end {
+        wait(std::slice::from_ref(port), None, Duration::from_millis(10));
+        port.receive(&mut pools, &mut burst, 64);
+        for frame in burst.drain(..) {
+            is_heard |= frame.bytes().starts_with(&station.0);
+            pools.give(frame);
+        }
+    }
+    is_heard
 }
 
 /// Frames that the kernel makes are those that were asked for, each of some flow.

@@ -21,7 +21,24 @@ impl Actions {
 
     /// The number of an action, in one more use.
     pub fn take(&mut self, action: &Action) -> u32 {
-        let (number, is_new) = self.all.take_or_add(action);
+        self.take_sought(action, self.all.hash(action))
+    }
+
+    /// The hash of an action that is soon [taken](Self::take_sought): where its number is is fetched.
+    pub fn seek(&self, action: &Action) -> u64 {
+        let hash = self.all.hash(action);
+        self.all.prefetch_number(hash);
+        hash
+    }
+
+    /// Fetches the action itself, of which the number has been fetched by now.
+    pub fn seek_on(&self, hash: u64) {
+        self.all.prefetch_value(hash);
+    }
+
+    /// As [`Self::take`], of an action that was sought.
+    pub fn take_sought(&mut self, action: &Action, hash: u64) -> u32 {
+        let (number, is_new) = self.all.take_hashed(action, hash);
         if is_new {
             let template = Template::of(action);
             match self.templates.get_mut(number as usize) {

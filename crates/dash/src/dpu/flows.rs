@@ -638,18 +638,21 @@ impl Dpu {
         state: u8,
         now: Instant,
     ) -> Result<[EntryNumber; 2], Reason> {
+        let actions = [&decision.forward, &decision.reverse];
+        // Reads of memory are under way together.
+        let sought = actions.map(|action| self.actions.seek(action));
         let hashes = keys.map(|key| self.flows.hash(&key));
         if keys[0] == keys[1] || self.is_taken(&keys[1], hashes[1], now) {
             return Err(Reason::FlowClash);
         }
         self.flows.prefetch_room(hashes[1]);
+        sought.iter().for_each(|hash| self.actions.seek_on(*hash));
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mapping_epoch = decision.mapping_epoch.unwrap_or(epochs::NONE);
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(number)].counters.meters;
         let bucket = meters.number(decision.meter_class);
-        let actions =
-            [&decision.forward, &decision.reverse].map(|action| self.actions.take(action));
+        let actions = [0, 1].map(|way| self.actions.take_sought(actions[way], sought[way]));
         let mut is_forward = true;
         let entries = actions.map(|action| Entry {
             action,

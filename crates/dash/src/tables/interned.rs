@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use twinpath_core::hash::HashKey;
+use twinpath_core::memory::{prefetch, prefetch_all};
 use twinpath_core::probing::Places;
 
 /// Words folded into a state that begins with a secret, and are multiplied by another: whoever does
@@ -72,10 +73,12 @@ impl Hasher for Folding {
         self.write_u64(number.into());
     }
 
+    /// Both halves at once: each is hidden by a secret before they are multiplied.
     #[inline]
     fn write_u128(&mut self, number: u128) {
-        self.write_u64(number as u64);
-        self.write_u64((number >> 64) as u64);
+        let halves = [number as u64 ^ self.state, (number >> 64) as u64 ^ self.factor];
+        let product = u128::from(halves[0]) * u128::from(halves[1]);
+        self.state = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.factor);
     }
 
     #[inline]
@@ -128,7 +131,30 @@ impl<T: Clone + Eq + Hash> Interned<T> {
 
     /// The same, and whether the value is new.
     pub fn take_or_add(&mut self, value: &T) -> (u32, bool) {
-        let hash = self.keyed.hash_one(value);
+        self.take_hashed(value, self.hash(value))
+    }
+
+    /// The hash of a value.
+    pub fn hash(&self, value: &T) -> u64 {
+        self.keyed.hash_one(value)
+    }
+
+    /// Asks the processor to fetch where the number of a value with this hash is.
+    pub fn prefetch_number(&self, hash: u64) {
+        prefetch(&self.slots.0[self.slots.home(hash)]);
+    }
+
+    /// Asks the processor to fetch the value that has a hash, by its number.
+    pub fn prefetch_value(&self, hash: u64) {
+        if let Some((_, number)) = self.slots.find(hash, |_| true)
+            && let Some(value) = self.values.get(number as usize)
+        {
+            prefetch_all(value);
+        }
+    }
+
+    /// As [`Self::take_or_add`], of a value with this [hash](Self::hash).
+    pub fn take_hashed(&mut self, value: &T, hash: u64) -> (u32, bool) {
         if let Some(number) = self.find(value, hash) {
             if let Some(Some((_, uses))) = self.values.get_mut(number as usize) {
                 *uses += 1;
