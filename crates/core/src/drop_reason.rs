@@ -174,7 +174,8 @@ reasons! {
     UntranslatableAddress => "untranslatable_address", Decision;
     /// It has no counterpart in the other IP version (RFC 7915).
     Untranslatable => "untranslatable", Decision;
-    /// Its source is inside, but it came in by a port outside (`source_check` in `[service]`).
+    /// Its source is inside, or what a translation gives out to hosts inside, but it came in by a port
+    /// outside (`source_check` in `[service]`).
     SourceInside => "source_inside", Decision;
     /// Its source is not inside, but it came in by a port inside (`source_check` in `[service]`).
     SourceOutside => "source_outside", Decision;

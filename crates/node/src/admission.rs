@@ -23,6 +23,8 @@ pub struct Admission {
     has_macs: bool,
     /// The networks inside, if sources are checked against the side that packets came from.
     inside: Option<Sides>,
+    /// What translations give out to hosts inside, if nobody outside may send from there.
+    given_out: Option<Sides>,
     /// Whether the chain takes packets out of tunnels.
     opens_tunnels: bool,
     entrance: Entrance,
@@ -37,10 +39,21 @@ impl Admission {
         Self {
             sides,
             inside: inside.filter(is_checked),
+            given_out: None,
             reception: None,
             has_macs: false,
             opens_tunnels: false,
             entrance: entrance.clone(),
+        }
+    }
+
+    /// The same in front of translations that give out these addresses, if sources are checked strictly.
+    #[must_use]
+    pub fn with_given_out(self, addresses: Option<Sides>) -> Self {
+        let is_strict = self.inside.is_some() && self.entrance.source_check == SourceCheck::Strict;
+        Self {
+            given_out: addresses.filter(|addresses| is_strict && !addresses.is_one_way()),
+            ..self
         }
     }
 
@@ -115,7 +128,12 @@ impl Admission {
         let Some(inside) = &self.inside else {
             return true;
         };
-        inside.of_v4().direction(source, 0) == direction
+        let is_given_out =
+            |given: &Sides| given.of_v4().direction(source, 0) == Direction::Original;
+        let is_plain = inside.of_v4().direction(source, 0) == direction
+            && (direction == Direction::Original
+                || !self.given_out.as_ref().is_some_and(is_given_out));
+        is_plain
             || self
                 .refused_source(Address::from_v4(source.to_be_bytes()), direction)
                 .is_none()
@@ -151,9 +169,12 @@ impl Admission {
     #[cold]
     fn refused_source(&self, source: Address, direction: Direction) -> Option<DropReason> {
         let inside = self.inside.as_ref()?;
-        let is_inside = inside.direction(source, 0) == Direction::Original;
-        match (direction, is_inside) {
+        let is_among = |sides: &Sides| sides.direction(source, 0) == Direction::Original;
+        match (direction, is_among(inside)) {
             _ if is_of_a_link(source) => None,
+            (Direction::Reply, false) if self.given_out.as_ref().is_some_and(is_among) => {
+                Some(DropReason::SourceInside)
+            }
             (Direction::Reply, true) => Some(DropReason::SourceInside),
             (Direction::Original, false) => {
                 let is_strict = self.entrance.source_check == SourceCheck::Strict;
@@ -263,7 +284,10 @@ mod tests {
 
     /// Both ways to judge a packet, of which plain ones may go either.
     fn judged(entrance: &Entrance, bytes: &[u8], port: u16) -> Result<Direction, DropReason> {
-        let admission = admission(entrance);
+        judged_by(admission(entrance), bytes, port)
+    }
+
+    fn judged_by(admission: Admission, bytes: &[u8], port: u16) -> Result<Direction, DropReason> {
         let mut frame = Pool::new(1, 1500).take_filled(bytes).expect("room");
         frame.set_port(port);
         let layout = dissect(bytes).expect("well formed");
@@ -312,6 +336,38 @@ mod tests {
         for from in ["0.0.0.0:68", "169.254.7.7:5", "[fe80::1]:5", "[::]:5"] {
             assert_eq!(judged(&strict, &packet(from), INSIDE), original, "{from}");
             assert_eq!(judged(&strict, &packet(from), OUTSIDE), reply, "{from}");
+        }
+    }
+
+    #[test]
+    fn nobody_outside_sends_from_what_is_given_out() {
+        let given = || {
+            let prefixes =
+                ["198.51.100.7/32", "2001:db8:9::/48"].map(|text| text.parse().expect(text));
+            Some(Sides::new(&prefixes).expect("few"))
+        };
+        let told = |source_check, from: &str, port| {
+            let entrance = Entrance {
+                source_check,
+                ..Entrance::default()
+            };
+            judged_by(
+                admission(&entrance).with_given_out(given()),
+                &packet(from),
+                port,
+            )
+        };
+        let (inside, outside) = (DropReason::SourceInside, DropReason::SourceOutside);
+        for from in ["198.51.100.7:9", "[2001:db8:9::7]:5"] {
+            assert_eq!(told(SourceCheck::Strict, from, OUTSIDE), Err(inside));
+            assert_eq!(told(SourceCheck::Strict, from, INSIDE), Err(outside));
+            let reply = Ok(Direction::Reply);
+            assert_eq!(told(SourceCheck::Loose, from, OUTSIDE), reply);
+            assert_eq!(told(SourceCheck::Off, from, OUTSIDE), reply);
+        }
+        for from in ["198.51.100.8:9", "[2001:db8:a::7]:5"] {
+            let reply = Ok(Direction::Reply);
+            assert_eq!(told(SourceCheck::Strict, from, OUTSIDE), reply);
         }
     }
 

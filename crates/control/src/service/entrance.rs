@@ -34,7 +34,8 @@ impl Entrance {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceCheck {
-    /// A source inside must come in by a port inside, any other by one outside; others are dropped.
+    /// A source inside must come in by a port inside, any other by one outside, and none that a translation
+    /// gives out by any; others are dropped.
     #[default]
     Strict,
     /// A source inside must come in by a port inside; other networks may be behind those ports, too.

@@ -76,7 +76,10 @@ impl Hasher for Folding {
     /// Both halves at once: each is hidden by a secret before they are multiplied.
     #[inline]
     fn write_u128(&mut self, number: u128) {
-        let halves = [number as u64 ^ self.state, (number >> 64) as u64 ^ self.factor];
+        let halves = [
+            number as u64 ^ self.state,
+            (number >> 64) as u64 ^ self.factor,
+        ];
         let product = u128::from(halves[0]) * u128::from(halves[1]);
         self.state = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.factor);
     }

@@ -7,6 +7,7 @@ use crate::causality::{Causality, Scope};
 use crate::fast_path::{EgressCheck, Joints};
 use crate::mtu::Mtus;
 use std::sync::Arc;
+use twinpath_classify::Prefix;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::steering::Steering;
 use twinpath_dash::tables::Tables;
@@ -43,8 +44,27 @@ pub fn admission(service: &Service) -> Result<Admission, BuildError> {
     let opens_tunnels = each.any(|instance| matches!(instance.form(), Form::Dash));
     let admission = Admission::new(sides, inside, &service.entrance);
     Ok(admission
+        .with_given_out(given_out(service)?)
         .with_reception(reception(service))
         .with_tunnels(opens_tunnels))
+}
+
+/// What translations of the chain give out to hosts inside, if there are any.
+fn given_out(service: &Service) -> Result<Option<Sides>, BuildError> {
+    let external = external(service);
+    Ok(match external.is_empty() {
+        true => None,
+        false => Some(Sides::new(&external)?),
+    })
+}
+
+fn external(service: &Service) -> Vec<Prefix> {
+    let chain = service.chain.iter();
+    let translations = chain.filter_map(|instance| instance.config.translation());
+    translations
+        .flat_map(|translation| translation.external)
+        .copied()
+        .collect()
 }
 
 /// Where packets of other shards enter the chain.
@@ -69,7 +89,10 @@ pub fn joints(service: &Service) -> Result<Joints, BuildError> {
 /// Whether one service lets other frames in than another, or sends them another way.
 pub fn admits_otherwise(one: &Service, other: &Service) -> bool {
     let said = |service: &Service| (service.inside.clone(), service.inside_ports.clone());
-    said(one) != said(other) || one.entrance != other.entrance || reception(one) != reception(other)
+    said(one) != said(other)
+        || external(one) != external(other)
+        || one.entrance != other.entrance
+        || reception(one) != reception(other)
 }
 
 /// What of the frames that arrive the chain's router takes.
