@@ -32,7 +32,7 @@ mod without_effect;
 
 pub use configuration::Configuration;
 pub use costs::Costs;
-pub use obstacle::{Obstacle, Why};
+pub use obstacle::{NOT_THERE, Obstacle, Why};
 pub use shared_map::SharedMap;
 pub use store::{Applied, Limits, Origin, Snapshot, Store, Waiting};
 pub use tables::{
