@@ -14,10 +14,12 @@ mod adopt;
 mod configuration;
 mod costs;
 mod each;
+mod false_ways;
 mod interned;
 mod obstacle;
 #[cfg(test)]
 mod place_tests;
+mod shadowed;
 mod shared_map;
 mod store;
 mod tables;
