@@ -1,7 +1,7 @@
 //! Ways on which packets do not come where somebody wants them: objects that are right in themselves, and do
 //! not fit each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
@@ -14,10 +14,11 @@ use crate::objects::*;
 impl Configuration {
     /// What does not fit together.
     pub(super) fn false_way_warnings(&self, warnings: &mut Warnings) {
-        let encapsulations = self.encapsulations();
+        let networks = self.vnets.iter().map(|(name, it)| (it.vnet.vni, name));
+        let networks: BTreeMap<_, _> = networks.collect();
         for (id, table) in self.enis.iter() {
             for (matched, rule) in table.route_rules.iter() {
-                if let Some(message) = self.rule_in_vain(table, matched, rule, &encapsulations) {
+                if let Some(message) = self.rule_in_vain(table, matched, rule, &networks) {
                     let key = Key::RouteRule(RouteRuleKey {
                         eni: id.clone(),
                         vni: matched.vni,
@@ -33,21 +34,13 @@ impl Configuration {
         self.balancer_warnings(warnings);
     }
 
-    /// VNIs that are no network's.
-    fn encapsulations(&self) -> BTreeSet<Vni> {
-        let types = self.routing_types.values();
-        let items = types.flat_map(|actions| actions.vnis());
-        let tunnels = self.tunnels.values().map(|tunnel| tunnel.vni);
-        items.chain(tunnels).collect()
-    }
-
     /// Why no packet meets an inbound rule, or other ones than it is written for.
     fn rule_in_vain(
         &self,
         table: &EniTable,
         matched: &InboundMatch,
         rule: &RouteRule,
-        encapsulations: &BTreeSet<Vni>,
+        networks: &BTreeMap<Vni, &VnetName>,
     ) -> Option<String> {
         let appliance = self.appliance();
         if appliance.and_then(|it| it.vm_vni) == Some(matched.vni) {
@@ -55,22 +48,17 @@ impl Configuration {
                 "the appliance's vm_vni, with which packets are outbound: none meets this rule";
             return Some(message.into());
         }
-        let named = rule.vnet.as_ref();
-        let own = named
-            .and_then(|vnet| self.vnets.get(vnet))
-            .map(|it| it.vnet.vni);
-        if let (Some(vnet), Some(own)) = (named, own)
-            && own != matched.vni
-            && !encapsulations.contains(&matched.vni)
+        let network = self.vnets.get(&table.eni.vnet).map(|it| it.vnet.vni);
+        // A peer's machines send with their own network's, or with that of the ENI's.
+        if let (Some(named), Some(other)) = (&rule.vnet, networks.get(&matched.vni))
+            && named != *other
+            && network != Some(matched.vni)
         {
-            let network = Key::Vnet(vnet.clone());
-            return Some(format!(
-                "not that of {network}, which the rule is for: {own}"
-            ));
+            let [named, other] = [named, other].map(|name| Key::Vnet(name.clone()));
+            return Some(format!("that of {other}, where the rule is for {named}"));
         }
         let common = appliance.map_or(&[][..], |it| &it.trusted_vnis);
         let mut listed = common.iter().chain(&table.eni.trusted_vnis).peekable();
-        let network = self.vnets.get(&table.eni.vnet).map(|it| it.vnet.vni);
         // The ENI's own network has a warning of its own.
         let is_asked = rule.action == InboundAction::Decap && network != Some(matched.vni);
         let is_listed = listed.peek().is_none() || listed.any(|range| range.contains(matched.vni));
@@ -100,16 +88,15 @@ impl Configuration {
     /// Mappings of an ENI's machine that lead elsewhere than the ENI says.
     fn host_warnings(&self, warnings: &mut Warnings) {
         let own = self.appliance().map(|appliance| appliance.sip);
-        let enis = self.enis.iter();
-        let enis = enis.map(|(id, table)| ((&table.eni.vnet, table.eni.mac_address), (id, table)));
-        let by_mac: HashMap<_, _> = enis.collect();
-        if by_mac.is_empty() {
-            return;
+        let mut by_network: BTreeMap<_, HashMap<_, _>> = BTreeMap::new();
+        for (id, table) in self.enis.iter() {
+            let by_mac = by_network.entry(&table.eni.vnet).or_default();
+            by_mac.insert(table.eni.mac_address, (id, table));
         }
-        for (name, network) in self.vnets.iter() {
-            for (address, mapping, mac) in network.parts() {
-                let Some(mac) = mac else { continue };
-                let Some((id, table)) = by_mac.get(&(name, mac)) else {
+        for (name, by_mac) in by_network {
+            let mappings = self.vnets.get(name).into_iter();
+            for (address, mapping, mac) in mappings.flat_map(|network| network.parts()) {
+                let Some((id, table)) = mac.and_then(|mac| by_mac.get(&mac)) else {
                     continue;
                 };
                 let Some(host) = table.eni.underlay_ip else {
@@ -200,13 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn an_inbound_rule_with_another_vni_than_its_networks_is_told() {
-        let of_blue = r#", "vnet": "blue""#;
-        let told = "1 DASH_ROUTE_RULE_TABLE:one:1010:30.0.0.0/24: vni: not that of DASH_VNET_TABLE:blue, which the rule is for: 1001";
-        assert_eq!(warnings(&[GOOD, &rule(1010, of_blue)]), [told]);
-        // A routing type has packets leave with it.
-        for vni in [1001, 100] {
-            assert_eq!(warnings(&[GOOD, &rule(vni, of_blue)]), [""; 0]);
+    fn an_inbound_rule_with_a_third_networks_vni_is_told() {
+        let networks =
+            r#"{"DASH_VNET_TABLE:red": {"vni": 1002}, "DASH_VNET_TABLE:green": {"vni": 1003}}"#;
+        let of_red = r#", "vnet": "red""#;
+        let told = "1 DASH_ROUTE_RULE_TABLE:one:1003:30.0.0.0/24: vni: that of DASH_VNET_TABLE:green, where the rule is for DASH_VNET_TABLE:red";
+        assert_eq!(warnings(&[GOOD, networks, &rule(1003, of_red)]), [told]);
+        // Its own, that of the ENI's network, and one that no network has.
+        for vni in [1002, 1001, 1010] {
+            assert_eq!(warnings(&[GOOD, networks, &rule(vni, of_red)]), [""; 0]);
         }
     }
 

@@ -40,11 +40,6 @@ impl RoutingActions {
         self.items.iter().filter(encapsulates)
     }
 
-    /// The VNIs that packets leave with, where actions say them.
-    pub fn vnis(&self) -> impl Iterator<Item = Vni> {
-        self.encapsulations().filter_map(|item| item.vni)
-    }
-
     /// Whether one of the actions is of this type.
     #[must_use]
     pub fn has(&self, action: ActionType) -> bool {

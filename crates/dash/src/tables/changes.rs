@@ -41,7 +41,10 @@ impl Changes {
     /// The ENIs that the change is about that made these tables of those of a version; none if others were
     /// in between.
     pub fn since(&self, version: &Version) -> Option<&[u16]> {
-        (self.before == *version).then_some(&self.enis)
+        match self.after == *version {
+            true => Some(&[]),
+            false => (self.before == *version).then_some(&self.enis),
+        }
     }
 }
 
@@ -57,6 +60,7 @@ mod tests {
         changes.begin();
         changes.note(7);
         assert_eq!(changes.since(&first), Some([7].as_slice()));
+        assert_eq!(changes.since(changes.version()), Some([].as_slice()));
         other.begin();
         assert_eq!(changes.since(other.version()), None, "another's change");
         changes.begin();
