@@ -27,6 +27,19 @@ def vnet():
     ).counters(drops={"inbound_route_miss": 1, "mapping_miss": 1, "route_miss": 1})
 
 
+def own_ends():
+    """What comes from the network is no packet of the machine's, whatever its ends say."""
+    ends = ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8"))
+    config = base() + [route("10.2.0.0/16"), route("fd02::/64"), rule(1001, "100.0.0.0/24")]
+    config += [mapping(peer, "100.0.0.8", mac_address=REMOTE_MAC) for _, peer in ends]
+    steps = []
+    for own, peer in ends:
+        sent = (from_vm(udp(own, peer, macs=(ENI_MAC, VM_MAC))), to_host("100.0.0.8", 1001, udp(own, peer)))
+        pretended = udp(own, peer, macs=(REMOTE_MAC, ENI_MAC))
+        steps += [sent, (vxlan("100.0.0.8", VIP, 1001, pretended), to_vm(pretended)), sent]
+    Vector("own_ends", "A peer sends with the ends of a machine's own flow: it goes to the machine, and the flow goes on.").step(config, *steps)
+
+
 def routes():
     config = base() + [
         item("ROUTING_TYPE", "vnet_direct", items=[{"action_name": "a", "action_type": "maprouting"}]),
@@ -316,4 +329,4 @@ def over_v6_inside():
     ).counters(drops={"pa_validation": 2, "inbound_route_miss": 2, "spoofed_source": 2})
 
 
-VECTORS = (vnet, routes, inbound, tunnels, tunnel_endpoints, mid_connection, metering, trusted, admission)
+VECTORS = (vnet, own_ends, routes, inbound, tunnels, tunnel_endpoints, mid_connection, metering, trusted, admission)

@@ -33,11 +33,11 @@ pub enum Look {
 pub struct DashQuery {
     /// Those of this ENI.
     pub eni: Option<String>,
-    /// Those with this address at either end.
+    /// Those with this address at either end, as packets come or as they are translated.
     pub address: Option<IpAddr>,
-    /// Those with this port at either end.
+    /// Those with this port at either end, likewise.
     pub port: Option<u16>,
-    /// Those of such a flow, as its packets come.
+    /// Those of such a flow, likewise.
     pub flow: Option<FlowFilter>,
     /// Those without a packet for so long, ns.
     pub least_unused_ns: u64,

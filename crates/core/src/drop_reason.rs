@@ -87,7 +87,8 @@ reasons! {
     /// The ring towards a worker was full: the slow path is overloaded (live traffic only; a replay
     /// waits instead).
     PuntRingFull => "punt_ring_full", Loss;
-    /// As many packets wait for a DPU's policies as may, those of one flow or all together.
+    /// As many packets wait for a DPU's policies as may, those of one flow or of one ENI, whose share of the
+    /// room is as large as what the others leave. Counted for that ENI, too.
     AnswerBacklogFull => "answer_backlog_full", Loss;
     /// What a DPU's policies said of it came when it was no longer waited for: those behind it have gone on.
     AnswerLate => "answer_late", Loss;

@@ -89,6 +89,9 @@ pub struct EniCounters {
     pub flows_redirected: u64,
     /// Those that were about no flow.
     pub redirects_of_none: u64,
+    /// Packets that did not wait for what policies say about another of their flow: so many of the ENI's
+    /// wait already as may. They are dropped by who holds packets.
+    pub not_held: u64,
     /// Dropped packets.
     pub drops: Drops,
     /// Bytes by metering class.

@@ -12,7 +12,7 @@ use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use toml::de::ValueDeserializer;
@@ -515,6 +515,8 @@ pub struct ConfigWarning {
     pub message: String,
     /// Where what is the cause of it stands, if that is elsewhere: as `keys`.
     pub because: Vec<Vec<String>>,
+    /// The file and the line, if it is about another file than the service's.
+    pub elsewhere: Option<(PathBuf, u32)>,
 }
 
 impl ConfigWarning {
@@ -524,6 +526,7 @@ impl ConfigWarning {
             keys,
             message,
             because: Vec::new(),
+            elsewhere: None,
         }
     }
 }

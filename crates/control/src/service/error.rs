@@ -42,6 +42,9 @@ impl Display for Fault {
             excerpt,
         } = &self.place;
         let (path, message) = (self.path.display(), &self.message);
+        if excerpt.is_empty() {
+            return write!(f, "{path}:{line}: {message}");
+        }
         write!(f, "{path}:{line}:{column}: {message}\n{excerpt}")
     }
 }
@@ -56,6 +59,20 @@ impl Fault {
         Self {
             path: path.into(),
             place: TextPlace::of(offset, text),
+            message,
+        }
+    }
+
+    /// What is about all of a line, from 1, of another file than the service's. Without what stands there.
+    pub(super) const fn in_line(path: PathBuf, line: usize, message: String) -> Self {
+        let place = TextPlace {
+            line,
+            column: 1,
+            excerpt: String::new(),
+        };
+        Self {
+            path,
+            place,
             message,
         }
     }

@@ -8,6 +8,7 @@ pub use host::{HostAddress, host_warnings};
 
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;
+use std::path::PathBuf;
 use toml::de::DeTable;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
@@ -40,8 +41,15 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     found.placed(service)
 }
 
-/// Keys, and what is to be told of what they lead to.
-struct Found(Vec<(Vec<String>, String)>);
+/// Something that is to be told of what keys lead to, or of a line of another file that they name.
+struct Told {
+    keys: Vec<String>,
+    message: String,
+    elsewhere: Option<(PathBuf, u32)>,
+}
+
+/// What is to be told.
+struct Found(Vec<Told>);
 
 fn translations(service: &Service) -> impl Iterator<Item = (&str, Translation<'_>)> {
     let chain = service.chain.iter();
@@ -51,7 +59,11 @@ fn translations(service: &Service) -> impl Iterator<Item = (&str, Translation<'_
 impl Found {
     fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>, message: String) {
         let keys = keys.into_iter().map(str::to_owned).collect();
-        self.0.push((keys, message));
+        self.0.push(Told {
+            keys,
+            message,
+            elsewhere: None,
+        });
     }
 
     /// What a function has to tell, with the lines of what is the cause of it.
@@ -64,7 +76,11 @@ impl Found {
         let lines: Vec<usize> = warning.because.into_iter().map(line).collect();
         let keys = std::iter::once(name.to_owned()).chain(warning.keys);
         let message = warning.message + &in_lines(&lines);
-        self.0.push((keys.collect(), message));
+        self.0.push(Told {
+            keys: keys.collect(),
+            message,
+            elsewhere: warning.elsewhere,
+        });
     }
 
     /// Tables of functions that are not in the chain.
@@ -260,12 +276,13 @@ impl Found {
 
     fn placed(self, service: &Service) -> Vec<Fault> {
         let text = &service.file.text;
-        let place = |(keys, message): (Vec<String>, String)| {
-            (place_of(keys.iter().map(String::as_str), text), message)
-        };
-        let mut all: Vec<(usize, String)> = self.0.into_iter().map(place).collect();
+        let place = |told: Told| (place_of(told.keys.iter().map(String::as_str), text), told);
+        let mut all: Vec<(usize, Told)> = self.0.into_iter().map(place).collect();
         all.sort_by_key(|(at, _)| *at);
-        let warning = |(at, message)| Fault::at(at, message, text, &service.file.path);
+        let warning = |(at, told): (usize, Told)| match told.elsewhere {
+            Some((path, line)) => Fault::in_line(path, line as usize, told.message),
+            None => Fault::at(at, told.message, text, &service.file.path),
+        };
         all.into_iter().map(warning).collect()
     }
 }

@@ -14,10 +14,12 @@ mod adopt;
 mod configuration;
 mod costs;
 mod each;
+mod false_ways;
 mod interned;
 mod obstacle;
 #[cfg(test)]
 mod place_tests;
+mod shadowed;
 mod shared_map;
 mod store;
 mod tables;
@@ -32,7 +34,7 @@ mod without_effect;
 
 pub use configuration::Configuration;
 pub use costs::Costs;
-pub use obstacle::{Obstacle, Why};
+pub use obstacle::{NOT_THERE, Obstacle, Why};
 pub use shared_map::SharedMap;
 pub use store::{Applied, Limits, Origin, Snapshot, Store, Waiting};
 pub use tables::{

@@ -5,6 +5,9 @@ use std::fmt;
 use super::configuration::Configuration;
 use crate::objects::*;
 
+/// What is told of an object that nobody asked for.
+pub const NOT_THERE: &str = "which is not there";
+
 /// What keeps an object from being in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
@@ -92,7 +95,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { field, by, why } = self;
         match why {
-            Why::Missing => write!(f, "{field}: waits for {by}, which is not there"),
+            Why::Missing => write!(f, "{field}: waits for {by}, {NOT_THERE}"),
             Why::Leaving => write!(f, "{field}: waits for {by}, which is being deleted"),
             Why::Version => write!(f, "{field}: {by} is of the other IP version"),
             Why::MacAddress => write!(f, "{field}: {by} has the same MAC address"),

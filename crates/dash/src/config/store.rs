@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
-use super::obstacle::{Obstacle, Why};
+use super::obstacle::{NOT_THERE, Obstacle, Why};
 use super::shared_map::SharedMap;
 use super::tables::AclTable;
 use super::touched::{Touched, touched_enis};
@@ -455,11 +455,30 @@ impl Store {
         all
     }
 
-    /// The same in words; of many the first few, and how many there are.
+    /// What an obstacle is, in words, and of what is missing what became of it, if it was asked for;
+    /// otherwise what `absent` says of it.
+    pub fn told(&self, obstacle: &Obstacle, absent: impl FnOnce() -> String) -> String {
+        let Obstacle { field, by, why } = obstacle;
+        if *why != Why::Missing {
+            return obstacle.to_string();
+        }
+        let fate = match self.waiting_for(by) {
+            None => absent(),
+            Some(other) if self.obstacles(other).iter().any(Obstacle::refuses) => {
+                "which is refused".into()
+            }
+            Some(_) => "which waits, too".into(),
+        };
+        format!("{field}: waits for {by}, {fate}")
+    }
+
+    /// What keeps an object from being in force that waits, in words; of many things the first few, and how
+    /// many there are.
     #[must_use]
     pub fn why(&self, waiting: &Waiting) -> String {
         let all = self.obstacles(waiting);
-        let told = all.iter().take(MOST_TOLD).map(ToString::to_string);
+        let told = all.iter().take(MOST_TOLD);
+        let told = told.map(|obstacle| self.told(obstacle, || NOT_THERE.into()));
         let more = all.len().saturating_sub(MOST_TOLD);
         let more = (more > 0).then(|| format!("and {more} more"));
         told.chain(more).collect::<Vec<_>>().join("; ")

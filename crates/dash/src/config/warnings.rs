@@ -109,7 +109,9 @@ impl Configuration {
             table.warnings(id, own, &mut warnings);
             self.trust_warning(id, table, &mut warnings);
         }
+        self.false_way_warnings(&mut warnings);
         self.list_warnings(&mut warnings);
+        self.shadow_warnings(&mut warnings);
         self.routing_type_warnings(&mut warnings);
         self.route_warnings(&mut warnings);
         self.idle_field_warnings(&mut warnings);
@@ -328,7 +330,7 @@ impl Sources {
 }
 
 impl EniTable {
-    fn is_enabled(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.eni.admin_state == AdminState::Enabled
     }
 

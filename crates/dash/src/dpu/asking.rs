@@ -220,6 +220,13 @@ impl Dpu {
         }
     }
 
+    /// A packet that was to wait is dropped: its ENI has no room for it.
+    pub fn count_not_held(&mut self, eni: u16) {
+        if let Some(state) = self.enis.get_mut(usize::from(eni)) {
+            state.counters.not_held += 1;
+        }
+    }
+
     /// The number of the question about this key that is not answered yet. Numbers follow one another, and
     /// begin again after the last.
     #[must_use]

@@ -46,9 +46,7 @@ impl Dpu {
     /// How many flows an ENI has.
     #[must_use]
     pub fn flows_of(&self, number: u16) -> u32 {
-        self.enis
-            .get(usize::from(number))
-            .map_or(0, |eni| eni.flows)
+        self.flow_counts.of(number)
     }
 
     /// Memory that flows take, in bytes, with the actions that they share.
@@ -246,12 +244,10 @@ impl Dpu {
         self.flows.remove(place);
         self.actions.give(entry.action);
         self.actions.give(peer.action);
-        let part = self.own_part();
         let state = self.enis.get_mut(usize::from(entry.eni));
         // A later ENI with the same number has nothing to do with it.
         if let Some(state) = state.filter(|state| state.serial == serial) {
-            state.flows = state.flows.saturating_sub(1);
-            self.unused_parts += usize::from(state.flows < part);
+            self.flow_counts.take(entry.eni);
             if !State::of(entry.state).has_ended() {
                 count(&mut state.counters);
             }
@@ -575,36 +571,20 @@ impl Dpu {
     fn has_room_for(&self, number: u16) -> bool {
         let (count, most) = (self.flows.len() / 2, self.settings.flows);
         let own = self.flows_of(number);
-        if own < self.own_part() {
+        if own < self.flow_counts.part() {
             return count < most;
         }
         let is_crowded = count.saturating_mul(4) >= most.saturating_mul(3);
         let share = (most / self.enis_here()).max(1);
         // Each shard knows all ENIs, and has its part of them.
-        let kept = self.unused_parts / self.settings.shards.max(1);
+        let kept = self.flow_counts.unused() / self.settings.shards.max(1);
         most.saturating_sub(count) > kept && (!is_crowded || (own as usize) < share)
     }
 
-    /// How many flows an ENI may have for sure.
-    pub(super) fn own_part(&self) -> u32 {
-        let part = self.settings.flows / 4 / self.enis_here();
-        u32::try_from(part).unwrap_or(u32::MAX)
-    }
-
     /// How many ENIs there are to a shard.
-    fn enis_here(&self) -> usize {
+    pub(super) fn enis_here(&self) -> usize {
         let enis = self.tables.eni_count();
         enis.div_ceil(self.settings.shards.max(1)).max(1)
-    }
-
-    /// An ENI has a flow more.
-    fn add_flow(&mut self, number: u16) {
-        let part = self.own_part();
-        let state = &mut self.enis[usize::from(number)];
-        if state.flows < part {
-            self.unused_parts = self.unused_parts.saturating_sub(1);
-        }
-        state.flows += 1;
     }
 
     /// Whether an ENI may open a connection now. What policies refuse does not count: nobody else can
@@ -672,7 +652,7 @@ impl Dpu {
             self.keep_moved();
             return Err(Reason::FlowTableFull);
         };
-        self.add_flow(number);
+        self.flow_counts.add(number);
         self.keep_moved();
         self.keep_deadline(places[0]);
         Ok(places)

@@ -13,9 +13,14 @@ const LEARNED_AT_FIRST: usize = 1 << 16;
 /// Places that are looked at each time when time passes, until it was all of them; more where a sweep looks
 /// at more.
 const LEARNED_AT_ONCE: usize = 64;
+/// Flows that are looked at for one packet, while time passes in small steps, whether they are over: it waits
+/// meanwhile, and those behind it.
+const MOST_LOOKED_AT: usize = 256;
 
 impl Dpu {
-    /// How many flows an ENI has, of which those that are over end if there are not less than `limit`.
+    /// How many flows an ENI has, of which those that are over end if there are not less than `limit`. Of
+    /// very many that were due at once a part is looked at, and the rest for the next packets, unless the
+    /// sweep comes by first.
     pub(super) fn flows_below(&mut self, limit: u32, number: u16, now: Instant) -> u32 {
         let is_learning = self
             .enis
@@ -24,9 +29,15 @@ impl Dpu {
         if is_learning && self.flows_of(number) >= limit && self.has_made_a_step(now) {
             self.learn_deadlines(self.flows.places());
         }
+        let mut left = match self.has_made_a_step(now) {
+            true => usize::MAX,
+            false => MOST_LOOKED_AT,
+        };
         while self.flows_of(number) >= limit
+            && left > 0
             && let Some(place) = self.next_due(number, now)
         {
+            left -= 1;
             let Some(tick) = self.earliest_end(place, number) else {
                 continue;
             };
@@ -84,8 +95,8 @@ impl Dpu {
         if let Some(tick) = self.earliest_end(forward, number) {
             self.push_deadline(number, tick, forward);
         }
+        let flows = self.flows_of(number);
         let state = &mut self.enis[usize::from(number)];
-        let flows = state.flows;
         if let Some(mut deadlines) = state.deadlines.take_if(|all| all.are_stale(flows)) {
             deadlines.renew(|place| self.earliest_end(place, number));
             self.enis[usize::from(number)].deadlines = Some(deadlines);
@@ -102,24 +113,29 @@ impl Dpu {
         }
     }
 
-    /// ENIs may have limits now that had none, or none any more. Flows that were there before are looked
-    /// for piece by piece where the table is large: until then those of them that are over count until
-    /// they are swept.
-    pub(super) fn set_limits(&mut self) {
-        let mut is_any_new = false;
-        for (number, eni) in self.tables.enis() {
-            let state = &mut self.enis[usize::from(number)];
-            match (eni.limits.flows, &state.deadlines) {
-                (0, _) => state.deadlines = None,
-                (_, Some(_)) => {}
-                (_, None) => {
-                    state.deadlines = Some(Deadlines::default());
-                    state.is_learning = state.flows > 0;
-                    is_any_new |= state.is_learning;
+    /// An ENI may have so many flows now; 0 does not limit. Flows that were there before are looked for
+    /// piece by piece where the table is large: until then those of them that are over count until they
+    /// are swept.
+    pub(super) fn set_limit(&mut self, number: u16, flows: u32) {
+        let has_flows = self.flows_of(number) > 0;
+        let state = &mut self.enis[usize::from(number)];
+        match (flows, &state.deadlines) {
+            (0, _) => state.deadlines = None,
+            (_, Some(_)) => {}
+            (_, None) => {
+                state.deadlines = Some(Deadlines::default());
+                state.is_learning = has_flows;
+                if has_flows {
+                    self.learning.push(number);
+                    self.is_limit_new = true;
                 }
             }
         }
-        if is_any_new {
+    }
+
+    /// Begins to look for the flows of ENIs that have limits and had none.
+    pub(super) fn learn_new_limits(&mut self) {
+        if std::mem::take(&mut self.is_limit_new) {
             self.learned = 0;
             self.learn_deadlines(LEARNED_AT_FIRST);
         }
@@ -145,9 +161,9 @@ impl Dpu {
         }
         self.learned = self.learned.saturating_add(count);
         if self.learned >= self.flows.places() {
-            self.enis
-                .iter_mut()
-                .for_each(|state| state.is_learning = false);
+            for number in self.learning.drain(..) {
+                self.enis[usize::from(number)].is_learning = false;
+            }
         }
     }
 }
@@ -232,5 +248,29 @@ mod tests {
         // All are over, and nothing has swept them.
         let opened = (0..2 * FLOWS).filter(|&port| opens(&mut dpu, 1000 + port, 200 * SECOND));
         assert_eq!(opened.count(), usize::from(FLOWS));
+    }
+
+    /// One packet looks at so many flows at most; the next one looks on.
+    #[test]
+    fn a_packet_at_the_limit_does_not_look_at_all_flows() {
+        let objects = objects(FLOWS.into());
+        let mut dpu = Dpu::new(Settings::default(), 1);
+        dpu.update(&objects, &objects.keys());
+        let (first, last) = (SECOND, 3 * SECOND);
+        assert!((1..FLOWS).all(|port| opens(&mut dpu, port, first)));
+        assert!(opens(&mut dpu, 0, last));
+        // All but the last were used once more, and by the time they were opened all are due.
+        let idle = dpu.settings.idle.udp.as_nanos() as u64;
+        let due = last + idle + SECOND;
+        assert!((1..FLOWS).all(|port| opens(&mut dpu, port, first + idle / 2)));
+        dpu.swept_until = Instant(due);
+        let still_due = |dpu: &Dpu| {
+            let mut deadlines = dpu.enis[0].deadlines.clone().expect("it has a limit");
+            std::iter::from_fn(|| deadlines.pop(Instant(due).ticks())).count()
+        };
+        assert_eq!(still_due(&dpu), usize::from(FLOWS));
+        assert!(!opens(&mut dpu, FLOWS, due));
+        assert_eq!(still_due(&dpu), usize::from(FLOWS) - MOST_LOOKED_AT);
+        assert!(opens(&mut dpu, FLOWS, due), "the one that is over is found");
     }
 }

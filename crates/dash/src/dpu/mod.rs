@@ -7,6 +7,7 @@ mod actions;
 mod asking;
 mod burst;
 mod errors;
+mod flow_counts;
 mod flows;
 mod icmp;
 mod known;
@@ -36,7 +37,7 @@ use crate::pipeline::{
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::source::ObjectSource;
-use crate::tables::{EniEntry, Limits, Tables};
+use crate::tables::{EniEntry, Limits, Tables, Version};
 
 pub use asking::{Answer, DpuStep, Question, WaitingDatagrams};
 pub use flows::FlowView;
@@ -45,6 +46,7 @@ use actions::Actions;
 use asking::PolicyPlace;
 use burst::Burst;
 use errors::Translation;
+use flow_counts::FlowCounts;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
 const CONNECTION_BURST_NS: u64 = 100_000_000;
@@ -67,7 +69,6 @@ struct EniState {
     /// Of which ENI: another one may have its number later.
     serial: u32,
     counters: EniCounters,
-    flows: u32,
     /// Of one with a limit of flows.
     deadlines: Option<Deadlines>,
     /// Whether flows that were there before the limit are still looked for.
@@ -92,10 +93,16 @@ pub struct Dpu {
     flows: FlowTable,
     actions: Actions,
     enis: Vec<EniState>,
-    /// How many flows ENIs may open that have fewer than their [own part](Self::own_part).
-    unused_parts: usize,
+    /// How many flows ENIs have.
+    flow_counts: FlowCounts,
+    /// The tables whose ENIs were counted last.
+    counted: Version,
     /// Places of the table of flows that were looked at for ENIs that got a limit.
     learned: usize,
+    /// Numbers of these ENIs.
+    learning: Vec<u16>,
+    /// Whether one of them is new.
+    is_limit_new: bool,
     drops: Drops,
     /// What is drawn for packets behind NAT gateways.
     identifications: Identifications,
@@ -159,8 +166,11 @@ impl Dpu {
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Actions::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
-            unused_parts: 0,
+            flow_counts: FlowCounts::default(),
+            counted: Version::default(),
             learned: usize::MAX,
+            learning: Vec::new(),
+            is_limit_new: false,
             drops: Drops::default(),
             identifications: identifications(&settings, seed),
             aged: Vec::new(),
@@ -214,30 +224,6 @@ impl Dpu {
     ) {
         Arc::make_mut(&mut self.tables).update(source, changed);
         self.count_enis();
-    }
-
-    /// Each ENI has counters of its own.
-    fn count_enis(&mut self) {
-        let count = self
-            .tables
-            .enis()
-            .map(|(number, _)| usize::from(number) + 1);
-        let count = count.max().unwrap_or(0).max(self.enis.len());
-        self.enis.resize_with(count, EniState::default);
-        for (number, eni) in self.tables.enis() {
-            let state = &mut self.enis[usize::from(number)];
-            if state.serial != eni.serial {
-                *state = EniState {
-                    serial: eni.serial,
-                    ..EniState::default()
-                };
-            }
-        }
-        let part = self.own_part();
-        let numbers = self.tables.enis().map(|(number, _)| number);
-        let unused = numbers.map(|number| part.saturating_sub(self.flows_of(number)) as usize);
-        self.unused_parts = unused.sum();
-        self.set_limits();
     }
 
     /// Takes a frame that begins at `start` of its buffer and ends where that does. Headers grow into

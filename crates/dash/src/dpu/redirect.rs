@@ -4,7 +4,7 @@ use twinpath_core::Instant;
 
 use super::{Dpu, Stop};
 use crate::counters::EniCounters;
-use crate::flows::EntryKey;
+use crate::flows::{Entry, EntryKey};
 use crate::headers::Direction;
 use crate::objects::EniMode;
 use crate::pipeline::{Arrival, Received, Redirect};
@@ -70,17 +70,13 @@ impl Dpu {
     ) -> Result<bool, Stop> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
-        let answers = redirect.sent.turned();
-        let ports = answers.ports.unwrap_or([0; 2]);
-        let key = EntryKey::new(eni.serial, Direction::Inbound, &answers, ports);
+        let key = key_of_answers(eni.serial, redirect);
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Ok(false);
         };
         let entry = self.flows.get(place);
-        // Of a floating NIC all comes from the network: what goes to the machine is not to be moved.
-        let goes_to_machine = mode == EniMode::FloatingNic && entry.is_forward;
-        if goes_to_machine || self.is_over(&entry, key.protocol(), now) {
+        if goes_to_machine(mode, &entry) || self.is_over(&entry, key.protocol(), now) {
             return Ok(false);
         }
         let (place, entry) = self.judged_anew(place, arrival.eni, now)?;
@@ -95,4 +91,17 @@ impl Dpu {
         self.keep(place);
         Ok(true)
     }
+}
+
+/// The key of answers to the packet that a redirect quotes.
+pub(super) fn key_of_answers(serial: u32, redirect: &Redirect) -> EntryKey {
+    let answers = redirect.sent.turned();
+    let ports = answers.ports.unwrap_or([0; 2]);
+    EntryKey::new(serial, Direction::Inbound, &answers, ports)
+}
+
+/// Whether packets go to the machine that are answered by those of an entry: these are not to be moved. Of a
+/// floating NIC all comes from the network.
+pub(super) fn goes_to_machine(mode: EniMode, of_answers: &Entry) -> bool {
+    mode == EniMode::FloatingNic && of_answers.is_forward
 }

@@ -9,9 +9,10 @@ use super::Dpu;
 use super::errors::Translation;
 use super::flows::key_of_quoted;
 use super::icmp::IcmpRole;
+use super::redirect::{goes_to_machine, key_of_answers};
 use crate::flows::{Entry, EntryKey, State};
 use crate::headers::Direction;
-use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received, tunnel_names};
+use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received, Redirect, tunnel_names};
 use crate::reason::Reason;
 use crate::tables::EniEntry;
 
@@ -173,11 +174,8 @@ impl Dpu {
     ) {
         let inside = frame.get(received.tunnel.inner()).unwrap_or(&[]);
         let told = |entry: &str, action: &str| Note::new("flow table", entry, action);
-        if self.redirect_in(inside, received).is_some() {
-            let action = match self.is_sent_by_machine(&received.arrival) {
-                true => dropped(Reason::ForgedRedirect),
-                false => "moves its connection, and goes no further (redirect)".to_owned(),
-            };
+        if let Some(redirect) = self.redirect_in(inside, received) {
+            let action = self.fate_of(&redirect, eni, &received.arrival, now);
             return notes.push(told("a load balancer's redirect", &action));
         }
         if received.inner.inner.is_some() {
@@ -213,6 +211,34 @@ impl Dpu {
                 };
                 notes.push(told(&format!("no flow: {}", name(&key)), action));
             }
+        }
+    }
+
+    /// What becomes of a load balancer's redirect, and why.
+    fn fate_of(
+        &self,
+        redirect: &Redirect,
+        eni: &EniEntry,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> String {
+        let refused = |reason: Reason, why: &str| format!("{}: {why}", dropped(reason));
+        if self.is_sent_by_machine(arrival) {
+            let why = "a machine sent it, and tenants are no load balancers";
+            return refused(Reason::ForgedRedirect, why);
+        }
+        let known = self.known(&key_of_answers(eni.serial, redirect), now);
+        let known = known.filter(|entry| !goes_to_machine(eni.mode, entry));
+        let Some(entry) = known else {
+            return refused(Reason::Redirect, "it is about no connection of the machine");
+        };
+        let sent = self.flows.get(entry.peer);
+        let Some(before) = self.current(eni, &sent) else {
+            return "its connection is judged anew first: policies have changed since".into();
+        };
+        match self.policies(eni).redirected(redirect, arrival, before) {
+            Ok(_) => "moves its connection, and goes no further (redirect)".into(),
+            Err(reason) => refused(reason, why_refused(reason)),
         }
     }
 
@@ -300,6 +326,31 @@ impl Dpu {
             "an ICMP error".into(),
             "goes the way of the flow that it quotes".into(),
         )
+    }
+}
+
+/// Why a redirect that is about a connection does not move it.
+fn why_refused(reason: Reason) -> &'static str {
+    match reason {
+        Reason::FlowVni => {
+            "it does not come in NVGRE with the key of redirects about such connections"
+        }
+        Reason::UntrustedVni => {
+            "the key that it comes with, or that it leads to, is in no list of trusted VNIs, or a network has it"
+        }
+        Reason::ForgedRedirect => {
+            "it leads to no one host and machine, or back to where packets come from"
+        }
+        Reason::Unsupported => {
+            "it leads to a host of the other IP version, or into a tunnel of another kind than NVGRE and VXLAN"
+        }
+        Reason::InboundRouteMiss | Reason::InboundRouteDrop => {
+            "its sender is not who packets were sent to, and no inbound rule lets it in"
+        }
+        Reason::PaValidation => {
+            "its sender is not who packets were sent to, and none of the network's physical addresses"
+        }
+        other => meaning(other),
     }
 }
 

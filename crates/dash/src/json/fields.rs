@@ -17,6 +17,8 @@ pub(super) struct Fields<'a, 'f> {
     fields: Vec<Field<'a>>,
     /// Names that were asked for.
     known: Vec<&'static str>,
+    /// Names that must be there and are not, each with the place of what is told of it.
+    missing: Vec<(&'static str, usize)>,
     lines: &'f mut Lines<'a>,
     problems: &'f mut Problems,
     failed: bool,
@@ -59,6 +61,7 @@ impl<'a, 'f> Fields<'a, 'f> {
             line,
             fields: Vec::new(),
             known: Vec::new(),
+            missing: Vec::new(),
             lines,
             problems,
             failed: false,
@@ -97,9 +100,10 @@ impl<'a, 'f> Fields<'a, 'f> {
     }
 
     fn add_field(&mut self, name: Cow<'a, str>, value: &'a RawValue) {
-        if self.fields.iter().any(|field| field.name == name) {
+        if let Some(known) = self.fields.iter().find(|field| field.name == name) {
+            let first = self.lines.of(known.value);
             let line = self.lines.of(value);
-            self.wrong_at(line, &shown(&name), Wrong::Twice);
+            self.wrong_at(line, &shown(&name), Wrong::Twice { first });
             return;
         }
         if self.fields.len() == MOST_FIELDS {
@@ -142,6 +146,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         let found = self.one_of(names);
         if found.is_none() && self.problems.count() == problems {
             let expected = T::EXPECTED;
+            self.missing.push((names[0], self.problems.told.len()));
             self.wrong(names[0], Wrong::Missing { expected });
         }
         found
@@ -277,8 +282,34 @@ impl<'a, 'f> Fields<'a, 'f> {
         item.filter(|_| whole)
     }
 
+    /// A field that must be there is not missing if one is there whose name nobody asked for and that is
+    /// like its own: that is told in its place.
+    fn tell_misspelt(&mut self) {
+        for (name, place) in std::mem::take(&mut self.missing) {
+            let mut unread = self.fields.iter_mut().filter(|field| !field.read);
+            let found = unread.find_map(|field| {
+                let meant = did_you_mean(&field.name, [name]);
+                (!meant.is_empty()).then_some((field, meant))
+            });
+            let Some((field, meant)) = found else {
+                continue;
+            };
+            // What is beyond what is told has no place.
+            let problem = self.problems.told.get_mut(place);
+            let is_told = |problem: &&mut Problem| matches!(problem.wrong, Wrong::Missing { .. });
+            let Some(problem) = problem.filter(is_told) else {
+                continue;
+            };
+            field.read = true;
+            problem.line = self.lines.of(field.value);
+            problem.field = Some(shown(&field.name).into());
+            problem.wrong = Wrong::UnknownField { meant };
+        }
+    }
+
     /// Names what nobody asked for; whether all is well.
     pub fn finish(mut self) -> bool {
+        self.tell_misspelt();
         if self.given_up || self.others_pass {
             return !self.failed && !self.given_up;
         }

@@ -28,7 +28,9 @@ mod tables;
 mod tests;
 mod value;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::BuildHasher;
 
 use serde_json::value::RawValue;
 
@@ -81,7 +83,9 @@ pub fn read(bytes: &[u8]) -> Reading {
         lines: Lines::new(text),
         changes: Vec::new(),
         problems: Problems::default(),
-        known: HashSet::new(),
+        known: HashMap::new(),
+        set_before: HashMap::new(),
+        hashes: RandomState::new(),
         bare_routes: BareRoutes::default(),
     };
     match serde_json::from_str::<&RawValue>(text) {
@@ -145,8 +149,11 @@ struct Reader<'a> {
     lines: Lines<'a>,
     changes: Vec<(Change, u32)>,
     problems: Problems,
-    /// Objects that have been met in the same JSON object.
-    known: HashSet<Key>,
+    /// Objects that have been met in the same JSON object, and their lines.
+    known: HashMap<Key, u32>,
+    /// Objects that entries of a list have set and none has deleted, by their hashes, and their lines.
+    set_before: HashMap<u64, u32>,
+    hashes: RandomState,
     bare_routes: BareRoutes,
 }
 
@@ -173,11 +180,18 @@ impl<'a> Reader<'a> {
                 self.entry(file);
             }
             Ok(Value::Fields(pairs)) => {
-                let mut tables = HashSet::new();
+                let mut tables = HashMap::new();
                 for (name, value) in pairs.0 {
-                    match name.contains(':') || tables.insert(name.clone()) {
-                        true => self.set_or_table(&name, value),
-                        false => self.wrong_object(&name, value, None, Wrong::Twice),
+                    let line = self.lines.of(value);
+                    match tables.entry(name.clone()) {
+                        Entry::Occupied(known) if !name.contains(':') => {
+                            let first = *known.get();
+                            self.wrong_object(&name, value, None, Wrong::Twice { first });
+                        }
+                        known => {
+                            known.or_insert(line);
+                            self.set_or_table(&name, value);
+                        }
                     }
                 }
             }
@@ -207,14 +221,39 @@ impl<'a> Reader<'a> {
                 }
             },
             [] => return self.without_operation(entry, objects.first()),
-            [_, (_, second), ..] => return self.wrong(second, Some("OP"), Wrong::Twice),
+            [(_, first), (_, second), ..] => {
+                let first = self.lines.of(first);
+                return self.wrong(second, Some("OP"), Wrong::Twice { first });
+            }
         };
         if objects.is_empty() {
             self.wrong(entry, None, Wrong::Entry);
         }
         self.known.clear();
+        let before = self.changes.len();
         for (name, value) in objects {
             self.object(operation, &name, value);
+        }
+        for (change, line) in &self.changes[before..] {
+            let hash = self.hashes.hash_one(change.key());
+            match change {
+                Change::Set(_) => _ = self.set_before.insert(hash, *line),
+                Change::Delete(_) => _ = self.set_before.remove(&hash),
+            }
+        }
+    }
+
+    /// An object is set that an earlier entry has set.
+    fn told_of_another(&mut self, written: &str, key: &Key, line: u32) {
+        let first = self.set_before.get(&self.hashes.hash_one(key));
+        if let Some(first) = first {
+            let text = format!("set in line {first}, too: this one counts, as it is later");
+            self.problems.push(Problem {
+                line,
+                object: Some(shown_object(written)),
+                field: None,
+                wrong: Wrong::Remark(text),
+            });
         }
     }
 
@@ -282,13 +321,23 @@ impl<'a> Reader<'a> {
                 fields.wrong("key", wrong);
                 None
             }
-            (Ok(key), _) if !self.known.insert(key.clone()) => {
-                fields.wrong("", Wrong::Twice);
+            (Ok(key), _) if self.known.contains_key(&key) => {
+                let first = self.known[&key];
+                fields.wrong("", Wrong::Twice { first });
                 None
             }
-            (Ok(key), Operation::Delete) => Some(Change::Delete(key)),
-            (Ok(key), Operation::Set) => set(key, value, fields).map(Change::Set),
+            (Ok(key), Operation::Delete) => {
+                self.known.insert(key.clone(), line);
+                Some(Change::Delete(key))
+            }
+            (Ok(key), Operation::Set) => {
+                self.known.insert(key.clone(), line);
+                set(key, value, fields).map(Change::Set)
+            }
         };
+        if let Some(Change::Set(object)) = &change {
+            self.told_of_another(written, &object.key(), line);
+        }
         if table == Table::Route && change.is_some() && !rest.contains('/') {
             self.bare_routes.note(line, written);
         }

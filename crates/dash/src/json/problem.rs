@@ -59,9 +59,12 @@ pub enum Wrong {
         /// Which one is meant, as the end of the sentence.
         meant: String,
     },
-    /// A field twice.
-    #[error("given twice")]
-    Twice,
+    /// A field, an object or a table twice in one: which of them counts is not said.
+    #[error("given twice, first in line {first}")]
+    Twice {
+        /// Where it is given first.
+        first: u32,
+    },
     /// More fields than are read.
     #[error("more than {most} fields, which no object has")]
     TooManyFields {

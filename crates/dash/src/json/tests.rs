@@ -255,7 +255,6 @@ fn everything_wrong_is_told_with_line_object_and_field() {
     assert_eq!(
         problems(text),
         [
-            "2: DASH_ENI_TABLE:eni-1: mac_address: missing: expected a MAC address such as 02:00:00:00:00:01",
             "3: DASH_ENI_TABLE:eni-1: mac_adress: no such field; did you mean mac_address?",
             "5: DASH_ENI_TABLE:eni-1: admin_state: found \"enable\", expected enabled or disabled; did you mean enabled?",
             "6: DASH_ENI_TABLE:eni-1: underlay_ip: found \"221.1.0.256\", expected an address such as 10.0.0.1 or 2001:db8::1",
@@ -266,7 +265,7 @@ fn everything_wrong_is_told_with_line_object_and_field() {
             "11: DASH_ACL_RULE_TABLE:g:1: src_port: found 8-x, expected a port or ports such as 80 or 8000-8010",
             "12: DASH_TUNNEL_TABLE:t: endpoints: no endpoint: expected at least one address",
             "13: DASH_QOS_TABLE:q: OP: found \"ADD\", expected \"SET\" or \"DEL\"",
-            "14: DASH_QOS_TABLE:q: bw: given twice",
+            "14: DASH_QOS_TABLE:q: bw: given twice, first in line 14",
             "15: DASH_QOS_TABLE:q: found 7, expected an object of fields",
             "16: DASH_ACL_IN_TABLE:eni-1:6: key: found \"eni-1:6\", expected an ENI and a stage from 1 to 5: eni:1",
         ]
@@ -288,28 +287,42 @@ fn an_object_that_is_given_twice_is_told() {
     for (text, expected) in [
         (
             "{\"DASH_VNET_TABLE:a\": {\"vni\": 1},\n\"DASH_VNET_TABLE:a\": {\"vni\": 2}}",
-            "2: DASH_VNET_TABLE:a: given twice",
+            "2: DASH_VNET_TABLE:a: given twice, first in line 1",
         ),
         (
             "{\"DASH_VNET_TABLE\": {\"a\": {\"vni\": 1},\n\"a\": {\"vni\": 2}}}",
-            "2: DASH_VNET_TABLE:a: given twice",
+            "2: DASH_VNET_TABLE:a: given twice, first in line 1",
         ),
         (
             "{\"DASH_VNET_TABLE\": {\"a\": {\"vni\": 1}},\n\"DASH_VNET_TABLE\": {\"b\": {\"vni\": 2}}}",
-            "2: DASH_VNET_TABLE: given twice",
+            "2: DASH_VNET_TABLE: given twice, first in line 1",
         ),
         (
             "[{\"DASH_VNET_TABLE:a\": {\"vni\": 1},\n\"DASH_VNET:a\": {\"vni\": 2}, \"OP\": \"SET\"}]",
-            "2: DASH_VNET:a: given twice",
+            "2: DASH_VNET:a: given twice, first in line 1",
         ),
     ] {
         let reading = read(text.as_bytes());
         assert_eq!(problems(text), [expected]);
         assert_eq!((reading.is_whole(), reading.changes.len()), (false, 1));
     }
-    // Entries of a list come one after the other.
+}
+
+/// Entries of a list come one after the other: the last counts, and that there is another is worth a look,
+/// unless it is deleted in between.
+#[test]
+fn an_object_that_a_list_sets_twice_is_worth_a_look() {
     let entry = r#"{"DASH_VNET_TABLE:a": {"vni": 1}, "OP": "SET"}"#;
-    assert_eq!(problems(&format!("[{entry}, {entry}]")), [""; 0]);
+    let text = format!("[{entry},\n{entry}]");
+    let told = "2: DASH_VNET_TABLE:a: set in line 1, too: this one counts, as it is later";
+    assert_eq!(problems(&text), [told]);
+    let reading = read(text.as_bytes());
+    assert_eq!((reading.is_whole(), reading.changes.len()), (true, 2));
+    let deletion = r#"{"DASH_VNET_TABLE:a": {}, "OP": "DEL"}"#;
+    assert_eq!(
+        problems(&format!("[{entry},\n{deletion},\n{entry}]")),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -620,5 +633,24 @@ fn forms_of_the_design_document_are_read() {
     ];
     for text in wrong {
         assert_eq!(problems(&text).len(), 1, "{text}");
+    }
+}
+
+/// Also where the table's other fields depend on it.
+#[test]
+fn a_field_that_is_misspelt_is_not_missing() {
+    for (fields, expected) in [
+        (
+            "\"routing_typ\": \"vnet\", \"vnet\": \"a\"",
+            "routing_typ: no such field; did you mean routing_type?",
+        ),
+        (
+            "\"vnet\": \"a\"",
+            "routing_type: missing: expected a routing type: direct, vnet, vnet_direct, vnet_encap, appliance, privatelink, privatelinknsg, servicetunnel or drop",
+        ),
+    ] {
+        let text = format!("{{\"DASH_ROUTE_TABLE:g:10.0.0.0/8\": {{{fields}}}}}");
+        let expected = format!("1: DASH_ROUTE_TABLE:g:10.0.0.0/8: {expected}");
+        assert_eq!(problems(&text), [expected]);
     }
 }

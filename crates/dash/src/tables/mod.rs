@@ -13,6 +13,7 @@
 //! it grows when the first mapping leads there, and when the last one goes.
 
 mod acl;
+mod changes;
 mod endpoints;
 mod eni;
 pub(crate) mod epochs;
@@ -33,6 +34,7 @@ mod trusted;
 mod update;
 
 pub use acl::{AclMatch, AclTable};
+pub(crate) use changes::{Changes, Version};
 pub use endpoints::Endpoints;
 pub use eni::{AclStages, EniEntry, Limits, NatBlock};
 pub use inbound::{InboundRule, InboundTable};
@@ -152,6 +154,7 @@ pub struct Tables {
     refused_mappings: u64,
     refused_enis: u64,
     told_from: Option<told::ToldFrom>,
+    changes: Changes,
 }
 
 /// What parts of the tables take.
@@ -216,6 +219,11 @@ impl Tables {
     pub fn enis(&self) -> impl Iterator<Item = (u16, &EniEntry)> {
         let numbered = (0..=u16::MAX).zip(&self.enis);
         numbered.filter_map(|(number, eni)| Some((number, eni.as_ref()?)))
+    }
+
+    /// No ENI has a number that is not less than this.
+    pub(crate) const fn places(&self) -> usize {
+        self.enis.len()
     }
 
     /// How many ENIs there are.
@@ -327,6 +335,11 @@ impl Tables {
     #[must_use]
     pub const fn refused(&self) -> (u64, u64) {
         (self.refused_mappings, self.refused_enis)
+    }
+
+    /// What the last [`Tables::update`] changed of what is counted.
+    pub(crate) const fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// What the tables take.

@@ -22,7 +22,7 @@ use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
 use super::services::Services;
 use super::shared_mappings::SharedMappings;
 use super::trusted::TrustedVnis;
-use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
+use super::{ApplianceEntry, Changes, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
     AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, EniMode, IpVersion, Key,
@@ -165,6 +165,7 @@ impl Tables {
             refused_mappings: 0,
             refused_enis: 0,
             told_from: None,
+            changes: Changes::default(),
         }
     }
 
@@ -176,6 +177,7 @@ impl Tables {
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
         self.told_from = None;
+        self.changes.begin();
         let mut stale = Stale::default();
         for key in changed {
             stale.note(key, source, &mut self.pa_validation);
@@ -314,6 +316,7 @@ impl Tables {
         for (number, eni) in (0..=u16::MAX).zip(&mut self.enis) {
             if let Some(gone) = eni.take_if(|eni| !present.contains(&eni.id)) {
                 self.eni_numbers.remove(&gone.id);
+                self.changes.note(number);
                 self.free_numbers.insert(number);
             }
         }
@@ -354,6 +357,11 @@ impl Tables {
                 self.last_serial += 1;
                 entry.serial = self.last_serial;
             }
+        }
+        let is_counted_anew = known
+            .is_none_or(|old| (old.serial, old.limits.flows) != (entry.serial, entry.limits.flows));
+        if is_counted_anew {
+            self.changes.note(number);
         }
         self.enis[place] = Some(entry);
     }

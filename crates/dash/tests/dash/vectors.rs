@@ -341,6 +341,7 @@ vectors! {
     nat_gateway
     nat_gateway_v6
     outer_vlan
+    own_ends
     port_map_must_match
     private_link
     private_link_nsg

@@ -6,13 +6,15 @@ use crate::shard::Shard;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use twinpath_core::hash::seed_for;
 use twinpath_core::wire::MacAddress;
-use twinpath_dash::config::{Applied, Store};
+use twinpath_dash::config::{Applied, Origin, Store, Warning};
 use twinpath_dash::json::Problem;
 use twinpath_dash::objects::Key;
 use twinpath_dash::settings::{self, IdleTimes, Settings};
@@ -28,6 +30,9 @@ const MOST_LOOKED_AT: usize = 1_000_000;
 /// How many things are told of those that wait.
 const MOST_TOLD: usize = 20;
 
+/// A file, and a line of it.
+type Line = (PathBuf, u32);
+
 /// A DPU's configuration; see the [module](super).
 #[derive(Clone)]
 pub struct Config {
@@ -35,8 +40,10 @@ pub struct Config {
     /// The files that were read, as the table has them.
     files: Vec<PathBuf>,
     store: Arc<Store>,
-    /// What waits, in words, each with the number of the table's text that names its file.
-    waiting: Arc<[(usize, String)]>,
+    /// What waits, in words, each with the number of the table's text that names its file, and where it is.
+    waiting: Arc<[(usize, String, Line)]>,
+    /// Where objects are that are warned of, likewise.
+    warned: Arc<HashMap<Key, (usize, Line)>>,
     /// What packets meet: made when it is first asked for.
     tables: Arc<OnceLock<Arc<Tables>>>,
 }
@@ -288,16 +295,27 @@ impl Config {
         mut files: Files,
         name_of: impl Fn(u32) -> usize,
     ) -> Result<Self, ConfigError> {
+        let origins = Origins::of(&files);
         let mut store = Store::default();
         kept(&store.apply(std::mem::take(&mut files.changes)))?;
+        let line = |origin: Origin| {
+            let path = files.paths.get(origin.file as usize);
+            (path.cloned().unwrap_or_default(), origin.line)
+        };
         let waiting = store.waiting().map(|(key, waiting)| {
-            let place = files.place(waiting.origin);
-            let text = format!("{place}: {key}: {}", store.why(waiting));
-            (name_of(waiting.origin.file), text)
+            let text = format!("{key}: {}", store.why(waiting));
+            let origin = waiting.origin;
+            (name_of(origin.file), text, line(origin))
+        });
+        let warned = doubts(&store).into_iter().filter_map(|warning| {
+            let first = warning.examples.into_iter().next()?;
+            let origin = origins.get(&first)?;
+            Some((first, (name_of(origin.file), line(origin))))
         });
         Ok(Self {
             settings,
             waiting: waiting.collect(),
+            warned: Arc::new(warned.collect()),
             store: Arc::new(store),
             tables: Arc::default(),
             files: files.paths,
@@ -326,6 +344,7 @@ impl Config {
             settings: self.settings.clone(),
             files: self.files.clone(),
             waiting: Arc::clone(&self.waiting),
+            warned: Arc::clone(&self.warned),
             store: Arc::new(store),
             tables: Arc::default(),
         };
@@ -488,32 +507,69 @@ impl Config {
     /// work.
     pub(super) fn warnings(&self) -> Vec<ConfigWarning> {
         let waiting = self.waiting.iter().cloned();
+        let waiting = waiting.map(|(name, text, line)| (name, text, Some(line)));
         let leaving = self.store.leaving().map(|(key, _)| {
             let text = format!("{key}: deleted once nothing refers to it");
-            (0, text)
+            (0, text, None)
         });
-        let doubtful = self.doubtful().into_iter().map(|text| (0, text));
+        let doubtful = doubts(&self.store).into_iter().map(|warning| {
+            let first = warning.examples.first();
+            let place = first.and_then(|key| self.warned.get(key)).cloned();
+            let (name, line) = place.map_or((0, None), |(name, line)| (name, Some(line)));
+            (name, warning.to_string(), line)
+        });
         let mut all: Vec<_> = waiting.chain(leaving).chain(doubtful).collect();
         let more = all.len().saturating_sub(MOST_TOLD);
         all.truncate(MOST_TOLD);
         if more > 0 {
             let text = format!("{more} warnings more: twinpath dash check tells all");
-            all.push((0, text));
+            all.push((0, text, None));
         }
-        let warning = |(file, text)| ConfigWarning::new(file_key(file), text);
+        let warning = |(name, text, elsewhere)| ConfigWarning {
+            elsewhere,
+            ..ConfigWarning::new(file_key(name), text)
+        };
         all.into_iter().map(warning).collect()
     }
 
-    /// What is right in each object, and will not work together as somebody may want it: all of it is looked
-    /// at, so nothing is said of what is [very large](MOST_LOOKED_AT).
+    /// What is right in each object, and will not work together as somebody may want it.
     pub fn doubtful(&self) -> Vec<String> {
-        let snapshot = self.store.snapshot();
-        let costs = snapshot.configuration.costs();
-        if costs.routes.number + costs.mappings.number >= MOST_LOOKED_AT {
-            return Vec::new();
-        }
-        let warnings = self.store.warnings();
+        let warnings = doubts(&self.store);
         warnings.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// What is right in each object, and will not work together as somebody may want it: all of it is looked at, so
+/// nothing is said of what is [very large](MOST_LOOKED_AT).
+fn doubts(store: &Store) -> Vec<Warning> {
+    let snapshot = store.snapshot();
+    let costs = snapshot.configuration.costs();
+    match costs.routes.number + costs.mappings.number >= MOST_LOOKED_AT {
+        true => Vec::new(),
+        false => store.warnings(),
+    }
+}
+
+/// Where objects of files are set last, by their hashes; nothing of what is very large, which is not warned of.
+struct Origins {
+    hashes: RandomState,
+    of: HashMap<u64, Origin>,
+}
+
+impl Origins {
+    fn of(files: &Files) -> Self {
+        let hashes = RandomState::new();
+        let is_large = files.changes.len() >= 2 * MOST_LOOKED_AT;
+        let changes = files.changes.iter().filter(|_| !is_large);
+        let of = changes.map(|(change, origin)| (hashes.hash_one(change.key()), *origin));
+        Self {
+            of: of.collect(),
+            hashes,
+        }
+    }
+
+    fn get(&self, key: &Key) -> Option<Origin> {
+        self.of.get(&self.hashes.hash_one(key)).copied()
     }
 }
 

@@ -186,6 +186,7 @@ fn warning(number: usize, places: &[usize], rules: &[Rule]) -> ConfigWarning {
         keys: keys(number),
         message: format!("no packet comes to this rule: {deciders} all that it would match{but}"),
         because: named.iter().map(|&place| keys(place)).collect(),
+        elsewhere: None,
     }
 }
 

@@ -126,6 +126,7 @@ impl Config {
                     route.to.0
                 ),
                 because: vec![keys(*later)],
+                elsewhere: None,
             })
         })
     }

@@ -142,7 +142,7 @@ impl DashStage {
     /// A packet is held behind another of its flow.
     ///
     /// # Errors
-    /// The packet, and why it cannot be.
+    /// The packet, and why it cannot be: if there is no room it is counted for its ENI, too.
     fn hold(&mut self, frame: Frame, is_lossless: bool) -> Result<(), (Frame, DropReason)> {
         let key = self.awaited.take();
         let number = key.and_then(|key| self.dpu.question_number(&key));
@@ -152,6 +152,7 @@ impl DashStage {
         let of_eni = held_of(&mut self.held_of, asked);
         let has_room = self.held + *of_eni < MOST_HELD && asked.behind.len() < MOST_BEHIND;
         if !is_lossless && !has_room {
+            self.dpu.count_not_held(asked.question.arrival.eni);
             return Err((frame, DropReason::AnswerBacklogFull));
         }
         asked.behind.push_back(frame);

@@ -1,7 +1,9 @@
 //! What is seen of a DPU.
 
+use std::collections::BTreeMap;
 use twinpath_control::live::DashSnapshot;
 use twinpath_control::report::{Dash, DirectionFigures, EniFigures, MeterFigures};
+use twinpath_core::DropReason;
 use twinpath_dash::Dpu;
 use twinpath_dash::counters::{Drops, EniCounters};
 
@@ -59,15 +61,42 @@ fn eni(counters: &EniCounters) -> EniFigures {
         redirects: counters.redirects,
         flows_redirected: counters.flows_redirected,
         redirects_of_none: counters.redirects_of_none,
-        drops: by_name(&counters.drops),
+        drops: drops(counters),
         meters,
         ..EniFigures::default()
     }
 }
 
-fn by_name(drops: &Drops) -> std::collections::BTreeMap<String, u64> {
+/// Dropped packets of an ENI: those that found no room to wait are dropped by the node.
+fn drops(counters: &EniCounters) -> BTreeMap<String, u64> {
+    let mut drops = by_name(&counters.drops);
+    if counters.not_held > 0 {
+        let name = DropReason::AnswerBacklogFull.name();
+        drops.insert(name.to_owned(), counters.not_held);
+    }
+    drops
+}
+
+fn by_name(drops: &Drops) -> BTreeMap<String, u64> {
     drops
         .nonzero()
         .map(|(reason, count)| (reason.name().to_owned(), count))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_found_no_room_to_wait_is_dropped_for_its_eni() {
+        let counters = EniCounters {
+            not_held: 3,
+            ..EniCounters::default()
+        };
+        let figures = eni(&counters);
+        assert_eq!(figures.dropped(), 3);
+        assert_eq!(figures.drops["answer_backlog_full"], 3);
+        assert_eq!(eni(&EniCounters::default()).drops, BTreeMap::new());
+    }
 }

@@ -5,6 +5,7 @@ use super::{Control, told};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
+use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::look::{DashActionView, DashFlowView, DashQuery, DashTunnelView, Part};
 use twinpath_control::operator::Applied;
 use twinpath_control::service::Service;
@@ -213,22 +214,32 @@ fn part(dpu: &Dpu, from: usize, query: &DashQuery, now: Instant) -> Found {
 /// The flow as it is told, if it is wanted.
 fn wanted(dpu: &Dpu, flow: &FlowView, query: &DashQuery, now: Instant) -> Option<DashFlowView> {
     let eni = dpu.tables().eni(flow.eni)?.id.to_string();
-    let [key, _] = flow.keys;
-    let ends = ends(&key);
     let unused_ns = u64::from(now.ticks_since(flow.last_seen)) << TICK_SHIFT;
     let is_wanted = query.eni.as_ref().is_none_or(|wanted| *wanted == eni)
-        && query
-            .address
-            .is_none_or(|address| ends.iter().any(|end| end.address == Address::from(address)))
+        && unused_ns >= query.least_unused_ns
+        && are_wanted(&flow.keys, query);
+    is_wanted.then(|| view(flow, eni, ends(&flow.keys[0]), unused_ns))
+}
+
+/// Whether a flow's ends are wanted, as its packets come or as they leave: answers have the ends that packets
+/// are translated to.
+fn are_wanted(keys: &[EntryKey; 2], query: &DashQuery) -> bool {
+    let [packets, answers] = keys.map(|key| ends(&key));
+    let is_any = |is_wanted: &dyn Fn(Endpoint) -> bool| {
+        let mut all = packets.into_iter().chain(answers);
+        all.any(is_wanted)
+    };
+    let address = query.address.map(Address::from);
+    let [to, from] = answers;
+    let of_flow = |flow: &FlowFilter| {
+        flow.includes(keys[0].protocol(), packets[0], packets[1])
+            || flow.includes(keys[1].protocol(), from, to)
+    };
+    address.is_none_or(|address| is_any(&|end| end.address == address))
         && query
             .port
-            .is_none_or(|port| ends.iter().any(|end| end.port == port))
-        && query
-            .flow
-            .as_ref()
-            .is_none_or(|flow| flow.includes(key.protocol(), ends[0], ends[1]))
-        && unused_ns >= query.least_unused_ns;
-    is_wanted.then(|| view(flow, eni, ends, unused_ns))
+            .is_none_or(|port| is_any(&|end| end.port == port))
+        && query.flow.as_ref().is_none_or(of_flow)
 }
 
 fn view(flow: &FlowView, eni: String, ends: [Endpoint; 2], unused_ns: u64) -> DashFlowView {
@@ -287,4 +298,58 @@ fn ends(key: &EntryKey) -> [Endpoint; 2] {
     let [from, to] = key.ports();
     let end = |address, port| Endpoint { address, port };
     [end(source, from), end(destination, to)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_dash::headers::Headers;
+
+    /// TCP of a machine, whose address and port a NAT gateway has hidden.
+    fn hidden() -> [EntryKey; 2] {
+        let key = |way, source: &str, destination: &str, ports: [u16; 2]| {
+            let headers = Headers {
+                source: source.parse().expect("an address"),
+                destination: destination.parse().expect("an address"),
+                ports: Some(ports),
+                protocol: 6,
+            };
+            EntryKey::new(1, way, &headers, ports)
+        };
+        [
+            key(Direction::Outbound, "10.0.0.1", "30.0.0.1", [50_000, 80]),
+            key(Direction::Inbound, "30.0.0.1", "60.0.0.1", [80, 4000]),
+        ]
+    }
+
+    #[test]
+    fn a_flow_is_found_by_what_it_is_translated_to() {
+        let found = |query: DashQuery| are_wanted(&hidden(), &query);
+        let address = |text: &str| DashQuery {
+            address: Some(text.parse().expect("an address")),
+            ..DashQuery::default()
+        };
+        let port = |port| DashQuery {
+            port: Some(port),
+            ..DashQuery::default()
+        };
+        let flow = |text: &str| DashQuery {
+            flow: Some(text.parse().expect("a flow")),
+            ..DashQuery::default()
+        };
+        for (query, is_wanted) in [
+            (address("10.0.0.1"), true),
+            (address("60.0.0.1"), true),
+            (address("60.0.0.2"), false),
+            (port(50_000), true),
+            (port(4000), true),
+            (port(4001), false),
+            (flow("tcp 10.0.0.1:* 30.0.0.1:80"), true),
+            (flow("tcp 60.0.0.1:4000 30.0.0.1:80"), true),
+            (flow("tcp 60.0.0.1:50000 30.0.0.1:80"), false),
+            (flow("udp 60.0.0.1:4000 30.0.0.1:80"), false),
+        ] {
+            assert_eq!(found(query.clone()), is_wanted, "{query:?}");
+        }
+    }
 }

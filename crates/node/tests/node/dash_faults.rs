@@ -303,6 +303,12 @@ fn an_eni_leaves_others_room_to_wait() {
         (held(&node), lost),
         (2 * MOST_BEHIND, 2 * MOST_BEHIND as u64)
     );
+    let dpu = node.machine.path().dash().expect("a DPU").dpu();
+    let counted = dpu.tables().enis().filter_map(|(_, entry)| {
+        let count = dpu.counters(&entry.id)?.not_held;
+        (count > 0).then(|| (entry.mac.0.to_vec(), count))
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [(eni(&first), lost)]);
     send(&mut node, &others.expect("of another ENI"), 1 + MOST_BEHIND);
     assert_eq!((held(&node), losses(&node)[0]), (3 * MOST_BEHIND, lost));
 }

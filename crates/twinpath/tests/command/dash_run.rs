@@ -519,6 +519,46 @@ fn generating(objects: Option<&str>) -> Folder {
     folder
 }
 
+/// What waits, and what will not work, is told as `dash check` tells it, with its line of its own file.
+#[test]
+fn what_waits_and_warnings_are_told_at_their_lines() {
+    let folder = Folder::with("dpu.toml", &format!("{SERVICE}config = [\"a.json\"]\n"));
+    folder.write(
+        "a.json",
+        br#"[{"DASH_VNET_TABLE:blue": {"vni": 1001}, "OP": "SET"},
+{"DASH_ENI_TABLE:one": {"mac_address": "02:00:00:00:00:01", "vnet": "red"}, "OP": "SET"},
+{"DASH_ENI_ROUTE_TABLE:one": {"group_id": "g"}, "OP": "SET"},
+{"DASH_ROUTE_GROUP_TABLE:g": {}, "OP": "SET"},
+{"DASH_VNET_TABLE:green": {"vni": 1001}, "OP": "SET"}]"#,
+    );
+    let told = [
+        "a.json:2: DASH_ENI_TABLE:one: vnet: waits for DASH_VNET_TABLE:red, which is not there\n",
+        "a.json:3: DASH_ENI_ROUTE_TABLE:one: key: waits for DASH_ENI_TABLE:one, which waits, too\n",
+        "a.json:5: DASH_VNET_TABLE:green: vni: DASH_VNET_TABLE:blue has it, too",
+    ];
+    let said = folder.succeed(&["validate", "dpu.toml"]);
+    let checked = folder.run(&["dash", "check", "a.json"]);
+    for line in told {
+        assert!(said.err.contains(line), "{line} in {said:?}");
+        let all = format!("{}{}", checked.out, checked.err);
+        assert!(
+            all.contains(line.trim_end_matches('\n')),
+            "{line} in {checked:?}"
+        );
+    }
+    let json = folder.succeed(&["validate", "dpu.toml", "--json"]);
+    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    let lines = json["warnings"].as_array().expect("a list").iter();
+    let lines = lines.filter(|warning| {
+        let file = warning["file"].as_str().expect("a path");
+        file.ends_with("a.json")
+    });
+    let lines: Vec<_> = lines
+        .filter_map(|warning| warning["line"].as_u64())
+        .collect();
+    assert_eq!(lines, [2, 3, 5]);
+}
+
 /// As on the command line; and a mistake is told at the text that names its folder.
 #[test]
 fn a_folder_stands_for_its_files_in_a_dpus_table() {

@@ -313,6 +313,9 @@ fn redirects_come_with_the_keys_that_are_theirs() {
         (Encapsulation::Vxlan, PUBLIC_KEY, &public),
     ] {
         let frame = redirect_from(BALANCER, kind, key, &redirect(about, &details()));
+        let told = bench.dpu.story(&frame, bench.now).pop().expect("a note");
+        let why = "it does not come in NVGRE with the key of redirects about such connections";
+        assert_eq!(told.action, format!("dropped (flow_vni_mismatch): {why}"));
         assert_eq!(bench.send(&frame), Err(Reason::FlowVni), "{key}");
     }
     assert_eq!(bench.counters().flows_redirected, 0);
@@ -332,6 +335,9 @@ fn a_redirect_is_whole_and_about_a_connection() {
         layout: first.layout,
     };
     let of_none = told(&redirect(&other, &details()));
+    let story = bench.dpu.story(&of_none, bench.now).pop().expect("a note");
+    let why = "it is about no connection of the machine";
+    assert_eq!(story.action, format!("dropped (redirect): {why}"));
     assert_eq!(bench.send(&of_none), Err(Reason::Redirect));
     assert_eq!(bench.counters().redirects_of_none, 1);
     // Damaged ones are none: of each byte one bit, but for the sender on this link.
@@ -466,7 +472,8 @@ fn machines_send_no_redirects() {
             let sum = checksum::checksum(&frame[14..34]);
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
             let told = bench.dpu.story(&frame, bench.now).pop().expect("a note");
-            assert_eq!(told.action, "dropped (forged_redirect)");
+            let why = "a machine sent it, and tenants are no load balancers";
+            assert_eq!(told.action, format!("dropped (forged_redirect): {why}"));
             assert_eq!(bench.send(&frame), Err(Reason::ForgedRedirect));
         }
     }
@@ -492,6 +499,10 @@ fn a_redirect_leads_to_one_host_that_is_not_the_dpu() {
         (mac_at, vec![1, 0, 0x5e, 0, 0, 1]),
         (mac_at, vec![0; 6]),
     ] {
+        let story = bench.dpu.story(&with(at, &octets), bench.now).pop();
+        let why = "it leads to no one host and machine, or back to where packets come from";
+        let expected = format!("dropped (forged_redirect): {why}");
+        assert_eq!(story.expect("a note").action, expected, "{octets:?}");
         let refused = bench.send(&with(at, &octets));
         assert_eq!(refused, Err(Reason::ForgedRedirect), "{octets:?}");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use twinpath_dash::Files;
-use twinpath_dash::config::{Configuration, Obstacle, Store, Why};
+use twinpath_dash::config::{Configuration, NOT_THERE, Obstacle, Store};
 use twinpath_dash::objects::Key;
 use twinpath_nf::similar::similar;
 
@@ -38,32 +38,18 @@ impl<'f> Causes<'f> {
 
     /// What an obstacle to an object is, with what became of what is missing.
     pub fn message(&mut self, store: &Store, obstacle: &Obstacle) -> String {
-        if obstacle.why != Why::Missing {
-            return obstacle.to_string();
-        }
-        let (field, by) = (obstacle.field, &obstacle.by);
-        let fate = self.fate(store, by);
-        format!("{field}: waits for {by}, {fate}")
+        store.told(obstacle, || self.absence(store, &obstacle.by))
     }
 
-    /// What became of an object that is not in force.
-    fn fate(&mut self, store: &Store, key: &Key) -> String {
-        if let Some(other) = store.waiting_for(key) {
-            let obstacles = store.obstacles(other);
-            let is_refused = obstacles.iter().any(Obstacle::refuses);
-            let fate = match is_refused {
-                true => "which is refused",
-                false => "which waits, too",
-            };
-            return fate.into();
-        }
+    /// Why an object is not there.
+    fn absence(&mut self, store: &Store, key: &Key) -> String {
         if let Some(&(file, line)) = self.wrong.get(&*key.to_string()) {
             let path = self.files.paths.get(file as usize);
             let path = path.map_or_else(String::new, |path| path.display().to_string());
             return format!("which has an error ({path}:{line})");
         }
         let meant = self.meant(&store.snapshot().configuration, key);
-        format!("which is not there{meant}")
+        format!("{NOT_THERE}{meant}")
     }
 
     /// The name that may be meant, as the end of a message.

@@ -16,7 +16,7 @@ use twinpath_dash::config::Store;
 /// refers to something that is not there and therefore waits, with all that it waits for, every one that cannot be together
 /// with another, and every one that is deleted although others refer to it. What is right and will not
 /// work is a warning: an appliance or routes that are missing, an ENI that is not enabled, an address at
-/// which no answer is taken. Then it tells what is
+/// which no answer is taken, a rule that never decides. Then it tells what is
 /// in force, for each table and each ENI, and the memory that it takes to keep it. Exit code 1 if
 /// anything is wrong or waits, 0 if there are warnings at most. The keys of --json are on a page of the
 /// manual: docs/dash-check.md.

@@ -34,12 +34,15 @@ pub struct Asked {
 /// A line for each: whose it is, which way its opener goes, both ends, how far a TCP connection has come,
 /// what is done to packets either way, and how long none has come. A TCP connection is "opened" once its
 /// opener's segments were seen, "answered" once both ends' were, "ended" after a reset or the last
-/// segments of both; any other flow is "open". The data plane is asked for a part at
+/// segments of both; any other flow is "open". What is asked for by address, port or ends is found as
+/// packets come and as they leave: also by the external port of a NAT gateway, a backend or the addresses of
+/// a private endpoint. The data plane is asked for a part at
 /// a time, between two bursts. Exit code 1 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath dash flows --control /run/dpu.sock --most 20",
     "twinpath dash flows --control /run/dpu.sock --eni blue-1 --flow 'tcp 10.0.0.0/16 *:443'",
+    "twinpath dash flows --control /run/dpu.sock --address 203.0.113.1 --port 4000",
     "twinpath dash flows --control /run/dpu.sock --unused 30s --json | jq length",
 ))]
 pub struct FlowArguments {
