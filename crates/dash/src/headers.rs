@@ -13,6 +13,18 @@ pub enum Direction {
     Inbound,
 }
 
+impl Direction {
+    /// The other one.
+    #[must_use]
+    #[inline]
+    pub const fn turned(self) -> Self {
+        match self {
+            Self::Outbound => Self::Inbound,
+            Self::Inbound => Self::Outbound,
+        }
+    }
+}
+
 /// Addresses, ports and protocol of an inner packet. Both addresses are of the same IP version.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Headers {

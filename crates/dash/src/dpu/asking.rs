@@ -69,10 +69,9 @@ pub(super) fn datagram_of(inside: &[u8], received: &Received) -> Option<Datagram
         Network::V4 => *inside.get(usize::from(layout.l3) + ipv4::PROTOCOL_AT)?,
         _ => 0,
     };
-    let (way, headers) = (arrival.direction, &arrival.headers);
     Some(DatagramName::new(
-        way,
-        headers,
+        received.way,
+        &arrival.headers,
         part.identification,
         protocol,
     ))

@@ -6,7 +6,7 @@ use twinpath_core::Instant;
 use super::{Dpu, DpuStep, Verdict};
 use crate::flows::EntryKey;
 use crate::headers::{Direction, Headers};
-use crate::pipeline::{PlainPacket, Received, Unreceived};
+use crate::pipeline::{Owner, PlainPacket, Received, Unreceived};
 
 /// What is known of a burst's packets.
 #[derive(Default)]
@@ -30,9 +30,6 @@ enum AheadPacket {
     /// Its number among these.
     Other(usize),
 }
-
-/// Whose a packet is: which way it goes, and the number of its ENI.
-pub(super) type Owner = (Direction, u16);
 
 impl Dpu {
     /// The same as [`Self::process`] for a burst, in its order: before the first packet is treated all
@@ -108,23 +105,21 @@ impl Dpu {
 
     /// The key of a plain packet's flow.
     #[inline(always)]
-    pub(super) fn key_of(&self, plain: &PlainPacket, (direction, eni): Owner) -> Option<EntryKey> {
-        let (headers, eni) = (plain.headers(), self.tables.eni(eni)?);
+    pub(super) fn key_of(&self, plain: &PlainPacket, owner: Owner) -> Option<EntryKey> {
+        let (headers, eni) = (plain.headers(), self.tables.eni(owner.eni)?);
         let ports = headers.ports.unwrap_or_default();
-        Some(EntryKey::new(eni.serial, direction, &headers, ports))
+        Some(EntryKey::new(eni.serial, owner.way, &headers, ports))
     }
 
     fn fetch_for_opening(&self, ahead: &Ahead, others: &[Result<Received, Unreceived>]) {
-        let (owner, headers): (Owner, Headers) = match ahead.packet {
-            AheadPacket::Plain(plain, owner) => (owner, plain.headers()),
+        let (way, eni, headers): (Direction, u16, Headers) = match ahead.packet {
+            AheadPacket::Plain(plain, owner) => (owner.way, owner.eni, plain.headers()),
             AheadPacket::Other(number) => match others.get(number) {
-                Some(Ok(Received { arrival, .. })) => {
-                    ((arrival.direction, arrival.eni), arrival.headers)
-                }
+                Some(Ok(Received { arrival, way, .. })) => (*way, arrival.eni, arrival.headers),
                 _ => return,
             },
         };
-        self.fetch_for_new(owner, &headers, ahead.hash);
+        self.fetch_for_new((way, eni), &headers, ahead.hash);
     }
 
     /// As [`Self::begin`], for the packet with this number of those that were looked at last.

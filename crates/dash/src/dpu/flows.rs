@@ -7,7 +7,6 @@ use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, protocol};
 
 use super::asking::datagram_of;
-use super::burst::Owner;
 use super::errors::Translation;
 use super::icmp::IcmpRole;
 use super::limit::later;
@@ -16,7 +15,7 @@ use crate::counters::EniCounters;
 use crate::flows::{Entry, EntryKey, EntryNumber, FirstFragment, State, opens};
 use crate::headers::{Direction, Headers};
 use crate::objects::EniMode;
-use crate::pipeline::{Action, Arrival, Policies, PolicyDecision, Received};
+use crate::pipeline::{Action, Arrival, Origin, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
 use crate::tables::{EniEntry, epochs};
@@ -96,25 +95,22 @@ impl Dpu {
         let arrival = &received.arrival;
         let serial = self.tables.eni(arrival.eni).map_or(0, |eni| eni.serial);
         let ports = received.key_ports(inside);
-        let key = EntryKey::new(serial, arrival.direction, &arrival.headers, ports);
+        let key = EntryKey::new(serial, received.way, &arrival.headers, ports);
         self.flows.hash(&key)
     }
 
     /// Asks the processor to fetch what a packet will probably need that opens a flow: room for it, what
     /// answers are looked for by, and the mapping of its destination in the ENI's own network.
-    pub(super) fn fetch_for_new(&self, (direction, eni): Owner, headers: &Headers, hash: u64) {
+    pub(super) fn fetch_for_new(&self, (way, eni): (Direction, u16), headers: &Headers, hash: u64) {
         let Some(eni) = self.tables.eni(eni) else {
             return;
         };
         let ports = headers.ports.unwrap_or([0; 2]);
-        let key = EntryKey::new(eni.serial, direction, headers, ports);
-        let back = match direction {
-            Direction::Outbound => Direction::Inbound,
-            Direction::Inbound => Direction::Outbound,
-        };
-        self.flows.prefetch_tags(self.flows.hash(&key.turned(back)));
+        let key = EntryKey::new(eni.serial, way, headers, ports);
+        self.flows
+            .prefetch_tags(self.flows.hash(&key.turned(way.turned())));
         self.flows.prefetch_room(hash);
-        let far_end = match direction {
+        let far_end = match way {
             Direction::Outbound => headers.destination,
             Direction::Inbound => headers.source,
         };
@@ -155,14 +151,14 @@ impl Dpu {
         let headers = received.arrival.headers;
         let addresses = [headers.source, headers.destination];
         received.arrival.entropy = entropy_of(addresses, ports, headers.protocol);
-        let direction = received.arrival.direction;
-        let key = EntryKey::new(serial, direction, &headers, ports);
+        let key = EntryKey::new(serial, received.way, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
         // Before its datagram was known a later fragment had no ports.
         let hash = match (known_hash, received.inner.fragment) {
             (Some(hash), Fragment::Whole | Fragment::First) => hash,
             _ => self.flows.hash(&key),
         };
+        let (key, hash) = self.own_or_answered(key, hash, &received.arrival);
         // Also where the other direction has opened the flow meanwhile.
         self.wait_for_others(&key)?;
         let known = self.live_flow(&key, hash, tcp_flags, now);
@@ -186,7 +182,7 @@ impl Dpu {
             let protocol = headers.protocol;
             let first = FirstFragment { ports, protocol };
             let fragments = &mut self.enis[usize::from(number)].fragments;
-            fragments[direction as usize].learn(name, first, now);
+            fragments[received.way as usize].learn(name, first, now);
         }
         Ok(treatment)
     }
@@ -204,8 +200,39 @@ impl Dpu {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         self.wait_for_first(&(eni.serial, name))?;
         let fragments = &self.enis[usize::from(arrival.eni)].fragments;
-        let first = fragments[arrival.direction as usize].first(&name, now);
+        let first = fragments[received.way as usize].first(&name, now);
         Ok(first.ok_or(Reason::FragmentAlone)?)
+    }
+
+    /// The key of what is of a flow, and its hash. Others may be on a floating NIC's machine's host, or be
+    /// brought with its VNI: what is of no flow as the machine's own may be an answer to it.
+    pub(super) fn own_or_answered(
+        &self,
+        key: EntryKey,
+        hash: u64,
+        arrival: &Arrival,
+    ) -> (EntryKey, u64) {
+        let may_be_others =
+            arrival.direction == Direction::Inbound && key.direction() == Direction::Outbound;
+        if !may_be_others || self.flows.find(&key, hash).is_some() {
+            return (key, hash);
+        }
+        let answer = key.going(Direction::Inbound);
+        let answer_hash = self.flows.hash(&answer);
+        let found = self.flows.find(&answer, answer_hash);
+        match found.is_some_and(|place| !self.flows.get(place).is_forward) {
+            true => (answer, answer_hash),
+            false => (key, hash),
+        }
+    }
+
+    /// As what the packet came that opened a flow with this key.
+    fn direction_of(&self, forward: &EntryKey, eni: u16, origin: &Origin) -> Direction {
+        let mode = self.tables.eni(eni).map(|eni| eni.mode);
+        match mode == Some(EniMode::FloatingNic) {
+            true => self.tables.appliance().direction(origin.key),
+            false => forward.direction(),
+        }
     }
 
     /// The entry of a key, if its flow is not over.
@@ -362,8 +389,6 @@ impl Dpu {
         number: u16,
         now: Instant,
     ) -> Result<EntryNumber, Stop> {
-        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
             true => (place, entry.peer),
             false => (entry.peer, place),
@@ -388,12 +413,12 @@ impl Dpu {
         };
         if !self.keep_port(reverse, &mut decision) {
             let key = self.flows.key(forward);
-            let chosen = self.choose_port(&key, &mut decision, mode, now);
+            let chosen = self.choose_port(&key, &mut decision, now);
             chosen.inspect_err(|_| self.end(place, removed))?;
         }
         let keys = [
             self.flows.key(forward),
-            answer_key(&self.flows.key(forward), &decision, mode),
+            answer_key(&self.flows.key(forward), &decision),
         ];
         if keys[1] == self.flows.key(reverse) {
             self.replace(forward, &decision);
@@ -420,7 +445,7 @@ impl Dpu {
         let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
         let origin = reverse.origin?;
         Some(Arrival {
-            direction: key.direction(),
+            direction: self.direction_of(&key, entry.eni, &origin),
             eni: entry.eni,
             encapsulation: origin.encapsulation,
             key: origin.key,
@@ -519,8 +544,6 @@ impl Dpu {
         if opens {
             self.flows.prefetch_room(hash);
         }
-        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let mode = eni.mode;
         // What policies refuse is told so, whatever limits say of a flow that it would not get.
         let mut decision = self.judged(arrival)?;
         if !opens {
@@ -541,10 +564,10 @@ impl Dpu {
             });
         }
         self.has_room(number, now)?;
-        self.choose_port(key, &mut decision, mode, now)?;
+        self.choose_port(key, &mut decision, now)?;
         self.may_open(number, now)?;
         let state = State::default().after(tcp_flags, true);
-        let keys = [*key, answer_key(key, &decision, mode)];
+        let keys = [*key, answer_key(key, &decision)];
         let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
         self.enis[usize::from(number)].counters.flows_created += 1;
         let entry = self.flows.get(place);
@@ -671,11 +694,12 @@ impl Dpu {
         }
         let arrival = &mut received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let key = key_of_quoted(eni.serial, arrival.direction, inside, &received.inner);
+        let key = key_of_quoted(eni.serial, received.way, inside, &received.inner);
         let key = key.ok_or(Reason::IcmpError)?;
+        let (key, hash) = self.own_or_answered(key, self.flows.hash(&key), arrival);
         arrival.entropy = entropy_of(key.addresses(), key.ports(), key.protocol());
         self.wait_for_others(&key)?;
-        let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
+        let Some(place) = self.flows.find(&key, hash) else {
             self.wait_for_opening(&key)?;
             return Err(Reason::IcmpError.into());
         };
@@ -723,14 +747,10 @@ pub(super) fn key_of_quoted(
     Some(EntryKey::new(serial, direction, &headers, ports))
 }
 
-/// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
-/// network.
-pub(super) fn answer_key(forward: &EntryKey, decision: &PolicyDecision, mode: EniMode) -> EntryKey {
+/// The key of answers to a flow's packets.
+pub(super) fn answer_key(forward: &EntryKey, decision: &PolicyDecision) -> EntryKey {
     let [source, destination] = forward.ports();
     let ports = decision.answers.ports.unwrap_or([destination, source]);
-    let direction = match (forward.direction(), mode) {
-        (Direction::Inbound, EniMode::Vm) => Direction::Outbound,
-        _ => Direction::Inbound,
-    };
-    EntryKey::new(forward.serial(), direction, &decision.answers, ports)
+    let way = forward.direction().turned();
+    EntryKey::new(forward.serial(), way, &decision.answers, ports)
 }

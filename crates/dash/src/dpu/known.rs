@@ -10,10 +10,9 @@ use twinpath_core::wire::protocol;
 use twinpath_core::wire::tunnel::{ecn, entropy_of};
 
 use super::Dpu;
-use super::burst::Owner;
 use crate::flows::{Entry, EntryNumber, State, opens};
 use crate::headers::Direction;
-use crate::pipeline::{Peeled, PlainPacket, Policies, Template, apply_template, stations};
+use crate::pipeline::{Owner, Peeled, PlainPacket, Policies, Template, apply_template, stations};
 use crate::tables::EniEntry;
 
 impl Dpu {
@@ -28,7 +27,7 @@ impl Dpu {
         hash: u64,
         now: Instant,
     ) -> Option<Range<usize>> {
-        let (direction, number) = owner;
+        let (direction, number) = (owner.direction, owner.eni);
         let eni = self.tables.eni(number)?;
         let key = self.key_of(plain, owner)?;
         let place = self.flows.find(&key, hash)?;
@@ -58,15 +57,13 @@ impl Dpu {
         };
         let class = ecn::traffic_class(inside, &peeled.layout);
         ecn::decapsulated(peeled.outer_class, class)?;
-        let [outer_source, _] = plain.outer();
-        let way = eni.way(direction, outer_source, plain.key);
         let (limits, bytes) = (eni.limits, inside.len());
         if !self.has_bandwidth(number, limits, bytes, now) {
             return None;
         }
         // From here on it leaves: there is as much room as the outer headers have left.
         let applied = apply_template(buffer, start, &peeled, &template, &self.context()).ok()?;
-        self.count_known(place, &entry, (way, number), applied.inner_bytes, now);
+        self.count_known(place, &entry, (owner.way, number), applied.inner_bytes, now);
         Some(applied.frame)
     }
 

@@ -6,7 +6,6 @@ use twinpath_core::Instant;
 use super::Dpu;
 use super::flows::answer_key;
 use crate::flows::{EntryKey, EntryNumber};
-use crate::objects::EniMode;
 use crate::pipeline::{PolicyDecision, is_icmp};
 use crate::reason::Reason;
 
@@ -21,7 +20,6 @@ impl Dpu {
         &mut self,
         forward: &EntryKey,
         decision: &mut PolicyDecision,
-        mode: EniMode,
         now: Instant,
     ) -> Result<(), Reason> {
         let Some(ports) = decision.source_ports else {
@@ -39,7 +37,7 @@ impl Dpu {
         for step in 0..count.min(MOST_TRIES) {
             let port = ports.first() + ((start + step) % count) as u16;
             decision.set_source_port(port, own);
-            let answers = answer_key(forward, decision, mode);
+            let answers = answer_key(forward, decision);
             if !self.is_taken(&answers, self.flows.hash(&answers), now) {
                 return Ok(());
             }

@@ -4,9 +4,8 @@ use twinpath_core::Instant;
 
 use super::{Dpu, Stop};
 use crate::counters::EniCounters;
-use crate::flows::{Entry, EntryKey};
+use crate::flows::EntryKey;
 use crate::headers::Direction;
-use crate::objects::EniMode;
 use crate::pipeline::{Arrival, Received, Redirect};
 use crate::reason::Reason;
 
@@ -69,14 +68,13 @@ impl Dpu {
         now: Instant,
     ) -> Result<bool, Stop> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let mode = eni.mode;
         let key = key_of_answers(eni.serial, redirect);
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Ok(false);
         };
         let entry = self.flows.get(place);
-        if goes_to_machine(mode, &entry) || self.is_over(&entry, key.protocol(), now) {
+        if self.is_over(&entry, key.protocol(), now) {
             return Ok(false);
         }
         let (place, entry) = self.judged_anew(place, arrival.eni, now)?;
@@ -98,10 +96,4 @@ pub(super) fn key_of_answers(serial: u32, redirect: &Redirect) -> EntryKey {
     let answers = redirect.sent.turned();
     let ports = answers.ports.unwrap_or([0; 2]);
     EntryKey::new(serial, Direction::Inbound, &answers, ports)
-}
-
-/// Whether packets go to the machine that are answered by those of an entry: these are not to be moved. Of a
-/// floating NIC all comes from the network.
-pub(super) fn goes_to_machine(mode: EniMode, of_answers: &Entry) -> bool {
-    mode == EniMode::FloatingNic && of_answers.is_forward
 }

@@ -9,7 +9,7 @@ use super::Dpu;
 use super::errors::Translation;
 use super::flows::key_of_quoted;
 use super::icmp::IcmpRole;
-use super::redirect::{goes_to_machine, key_of_answers};
+use super::redirect::key_of_answers;
 use crate::flows::{Entry, EntryKey, State};
 use crate::headers::Direction;
 use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received, Redirect, tunnel_names};
@@ -187,7 +187,8 @@ impl Dpu {
         }
         let arrival = &received.arrival;
         let ports = received.key_ports(inside);
-        let key = EntryKey::new(eni.serial, arrival.direction, &arrival.headers, ports);
+        let key = EntryKey::new(eni.serial, received.way, &arrival.headers, ports);
+        let (key, _) = self.own_or_answered(key, self.flows.hash(&key), arrival);
         let role = match IcmpRole::of(inside, &received.inner) {
             Ok(role) => role,
             Err(reason) => {
@@ -228,7 +229,6 @@ impl Dpu {
             return refused(Reason::ForgedRedirect, why);
         }
         let known = self.known(&key_of_answers(eni.serial, redirect), now);
-        let known = known.filter(|entry| !goes_to_machine(eni.mode, entry));
         let Some(entry) = known else {
             return refused(Reason::Redirect, "it is about no connection of the machine");
         };
@@ -302,10 +302,11 @@ impl Dpu {
         let arrival = &received.arrival;
         let told = |entry: String, action: String| Note::new("flow table", entry, action);
         let no = |entry: String| told(entry, dropped(Reason::IcmpError));
-        let key = key_of_quoted(eni.serial, arrival.direction, inside, &received.inner);
+        let key = key_of_quoted(eni.serial, received.way, inside, &received.inner);
         let Some(key) = key else {
             return no("an ICMP error that quotes no packet".into());
         };
+        let (key, _) = self.own_or_answered(key, self.flows.hash(&key), arrival);
         let Some(entry) = self.known(&key, now) else {
             return no(format!("an ICMP error about no known flow: {}", name(&key)));
         };

@@ -80,6 +80,19 @@ impl EntryKey {
         Self([c, d, a, b, (ports as u64) << 32 | rest])
     }
 
+    /// The key of packets with the same ends that go this way.
+    #[must_use]
+    pub const fn going(&self, direction: Direction) -> Self {
+        let [a, b, c, d, last] = self.0;
+        Self([
+            a,
+            b,
+            c,
+            d,
+            last & 0xffff_ffff_ffff_feff | (direction as u64) << 8,
+        ])
+    }
+
     /// The headers that policies look at.
     #[must_use]
     pub const fn headers(&self) -> Headers {

@@ -40,11 +40,25 @@ pub struct Arrival {
     pub backend: Option<Endpoint>,
 }
 
+/// Whose a packet is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Which way it goes, as its VNI tells.
+    pub direction: Direction,
+    /// Which way it goes as the ENI's machine sees it: what a floating NIC's machine sends comes as what is
+    /// sent to it does.
+    pub way: Direction,
+    /// The number of the ENI.
+    pub eni: u16,
+}
+
 /// A packet that was taken apart, as far as that needs no ENI's policy.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// What policies look at.
     pub arrival: Arrival,
+    /// Which way it goes as the ENI's machine sees it.
+    pub way: Direction,
     /// The layer that is taken off.
     pub tunnel: Tunnel,
     /// Where the headers are in the inner frame.
@@ -74,17 +88,17 @@ impl Received {
         }
     }
 
-    /// A plain packet in this direction, of an ENI with this number.
+    /// A plain packet of this owner's.
     #[inline]
     #[must_use]
-    pub fn of_plain(frame: &[u8], plain: &PlainPacket, (direction, eni): (Direction, u16)) -> Self {
+    pub fn of_plain(frame: &[u8], plain: &PlainPacket, owner: Owner) -> Self {
         let [outer_source, _] = plain.outer();
         let tunnel = plain.tunnel();
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
         Self {
             arrival: Arrival {
-                direction,
-                eni,
+                direction: owner.direction,
+                eni: owner.eni,
                 encapsulation: tunnel.encapsulation,
                 key: tunnel.key,
                 outer_source,
@@ -93,6 +107,7 @@ impl Received {
                 entropy: 0,
                 backend: None,
             },
+            way: owner.way,
             tunnel,
             inner: plain.inside.layout(),
             outer_class: plain.outer_class,
@@ -117,12 +132,13 @@ impl Received {
             fields::source_port(frame, &outer),
         )?;
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
-        let (direction, eni) = whose(inside, &tunnel, tables);
-        let eni = eni.ok_or((Reason::EniMiss, None))?;
         let outer_source = fields::source_address(frame, &outer);
-        let way = tables.eni(eni).map_or(direction, |eni| {
-            eni.way(direction, outer_source, tunnel.key)
-        });
+        let owner = whose(inside, &tunnel, outer_source, tables)?;
+        let Owner {
+            direction,
+            way,
+            eni,
+        } = owner;
         let broken = (Reason::InnerMalformed, Some((way, eni, inside.len())));
         let inner = dissect(inside).map_err(|_| broken)?;
         if !is_allowed_inside(inside, &inner, settings) {
@@ -141,6 +157,7 @@ impl Received {
                 entropy: 0,
                 backend: None,
             },
+            way,
             tunnel,
             inner,
             outer_class: ecn::traffic_class(frame, &outer),
@@ -171,17 +188,16 @@ impl Received {
 }
 
 impl PlainPacket {
-    /// Which way it goes, and the number of its ENI.
+    /// Whose it is.
     ///
     /// # Errors
     /// It is none for this DPU.
     #[inline(always)]
-    pub fn whose(&self, frame: &[u8], tables: &Tables) -> Result<(Direction, u16), Unreceived> {
-        let (tunnel, [_, destination]) = (self.tunnel(), self.outer());
+    pub fn whose(&self, frame: &[u8], tables: &Tables) -> Result<Owner, Unreceived> {
+        let (tunnel, [source, destination]) = (self.tunnel(), self.outer());
         is_for_us(tables, &tunnel, destination, self.source_port)?;
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
-        let (direction, eni) = whose(inside, &tunnel, tables);
-        Ok((direction, eni.ok_or((Reason::EniMiss, None))?))
+        whose(inside, &tunnel, source, tables)
     }
 }
 
@@ -213,9 +229,20 @@ fn is_for_us(
 
 /// The direction, which the VNI tells, and the ENI, which a MAC address does.
 #[inline(always)]
-fn whose(inside: &[u8], tunnel: &Tunnel, tables: &Tables) -> (Direction, Option<u16>) {
+fn whose(
+    inside: &[u8],
+    tunnel: &Tunnel,
+    outer_source: Address,
+    tables: &Tables,
+) -> Result<Owner, Unreceived> {
     let (direction, mac) = tables.appliance().names_eni(inside, tunnel.key);
-    (direction, tables.eni_by_mac(mac))
+    let number = tables.eni_by_mac(mac).ok_or((Reason::EniMiss, None))?;
+    let eni = tables.eni(number).ok_or((Reason::EniMiss, None))?;
+    Ok(Owner {
+        direction,
+        way: eni.way(direction, outer_source, tunnel.key),
+        eni: number,
+    })
 }
 
 fn is_allowed_inside(inside: &[u8], inner: &Layout, settings: &Settings) -> bool {

@@ -18,7 +18,7 @@ mod template;
 
 pub use action::{Action, Detour, Layer, Origin, PolicyDecision, is_icmp, tunnel_names};
 pub use apply::{Applied, ApplyContext, Peeled, apply, apply_template, sent_bytes};
-pub use arrival::{Arrival, OuterTags, PlainPacket, Received, Unreceived, stations};
+pub use arrival::{Arrival, OuterTags, Owner, PlainPacket, Received, Unreceived, stations};
 pub use notes::{Note, Notes};
 pub use policy::Policies;
 pub use redirect::Redirect;

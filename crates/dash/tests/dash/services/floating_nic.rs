@@ -285,3 +285,89 @@ fn a_floating_nics_private_endpoints_are_its_machines_alone() {
     assert_eq!(bench.send(&from_outside(packet)), Err(Reason::Unsupported));
     bench.send(&from_machine(packet)).expect("sent");
 }
+
+/// Packets from outside that have the ends of the machine's are none of its flows, whichever came first.
+#[test]
+fn a_floating_nics_flows_are_its_machines_alone() {
+    let to_endpoint = udp((VM_CA, 1), (PE_CA, 2));
+    let mut bench = Bench::of(floating());
+    bench.send(&from_machine(to_endpoint)).expect("sent");
+    let others = bench.send(&from_outside(to_endpoint));
+    assert_eq!(others, Err(Reason::Unsupported));
+
+    let mut objects = behind_gateway(floating());
+    let routes = objects.route_groups.get_mut("group").expect("there");
+    routes.push((prefix("0.0.0.0/0"), route(RouteAction::Direct)));
+    let mut bench = Bench::of(objects);
+    let to_outside = udp((VM_CA, 7), ("30.0.0.1", 80));
+    for _ in 0..2 {
+        let others = bench.send(&from_outside(to_outside)).expect("sent on");
+        assert_eq!(others.headers().source, ip(VM_CA));
+        let own = bench.send(&from_machine(to_outside)).expect("sent");
+        assert_eq!(own.headers().source, ip(EXTERNAL));
+    }
+
+    let mut bench = Bench::of(refusing(Direction::Outbound));
+    _ = bench.send(&from_outside(to_endpoint));
+    let own = bench.send(&from_machine(to_endpoint));
+    assert_eq!(own, Err(Reason::AclOutbound));
+}
+
+/// Others may be on its machine's host: what they answer is of the flow that it answers.
+#[test]
+fn a_floating_nics_peers_may_be_on_its_machines_host() {
+    let mut objects = floating();
+    let mapping = VnetMapping {
+        routing_type: RoutingType::VnetEncap,
+        underlay_ip: ip(VM_PA),
+        private_link: None,
+        ..endpoint(&mut objects.clone()).clone()
+    };
+    let peer = ("Vnet1".into(), ip(PEER_CA));
+    objects.mappings.insert(peer, mapping);
+    let mut bench = Bench::of(objects);
+    let question = udp((VM_CA, 1), (PEER_CA, 2));
+    bench.send(&from_machine(question)).expect("sent");
+    let answer = udp((PEER_CA, 2), (VM_CA, 1));
+    bench.send(&from_machine(answer)).expect("an answer");
+    let counters = bench.counters();
+    assert_eq!((counters.flows_created, counters.flow_hits), (1, 1));
+}
+
+/// What comes from others takes nothing from what the machine is told, and no datagram's place.
+#[test]
+fn others_take_nothing_from_a_floating_nics_machine() {
+    let settings = Settings {
+        flows: 1024,
+        mtu: 1300,
+        ..Settings::default()
+    };
+    let mut bench = Bench::new(floating(), settings);
+    let (to_endpoint, to_machine) = (udp((VM_CA, 1), (PE_CA, 2)), udp((PEER_CA, 5), (VM_CA, 6)));
+    for _ in 0..30 {
+        let long = from_outside(to_machine.payload_len(1400));
+        assert_eq!(bench.send(&long), Err(Reason::TooLong));
+    }
+    bench.error = None;
+    let long = from_machine(to_endpoint.payload_len(1400));
+    assert_eq!(bench.send(&long), Err(Reason::TooLong));
+    assert!(bench.error.is_some(), "the machine is told");
+
+    let part = |packet: PacketBuilder<'static>, identification, is_first: bool| {
+        let packet = packet.payload_len(64).identification(identification);
+        match is_first {
+            true => packet.fragment(0, true),
+            false => packet.fragment(40, false),
+        }
+    };
+    bench
+        .send(&from_machine(part(to_endpoint, 9, true)))
+        .expect("the first");
+    for identification in 100..200 {
+        let others = part(to_machine, identification, true);
+        bench.send(&from_outside(others)).expect("to the machine");
+    }
+    bench
+        .send(&from_machine(part(to_endpoint, 9, false)))
+        .expect("the rest");
+}
