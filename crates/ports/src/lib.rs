@@ -22,6 +22,7 @@
 //! taken up when it is back.
 
 mod addresses;
+mod carrier;
 mod changed_setting;
 mod claim;
 mod counters;
