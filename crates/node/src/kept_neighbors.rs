@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use twinpath_control::service::Service;
 use twinpath_core::memory_file::MemoryFile;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_ports::DescriptorStore;
@@ -39,8 +40,22 @@ pub struct KeptNeighbors {
 }
 
 impl KeptNeighbors {
+    /// Those of all shards of a service, and all that is known as its run begins: what former processes have
+    /// left, and what the kernel knows. None where the node asks for neighbours at no port itself.
+    pub fn of_service(
+        service: &Service,
+        store: &DescriptorStore,
+    ) -> (Vec<Self>, Vec<KeptNeighbor>) {
+        if !asks_itself(service) {
+            return Default::default();
+        }
+        let (kept, mut known) = Self::all(service.run.shards.0, store);
+        known.extend(known_to_kernel());
+        (kept, known)
+    }
+
     /// Those of all shards, with what former processes have left in them; none if nobody keeps anything.
-    pub fn all(shards: u16, store: &DescriptorStore) -> (Vec<Self>, Vec<KeptNeighbor>) {
+    fn all(shards: u16, store: &DescriptorStore) -> (Vec<Self>, Vec<KeptNeighbor>) {
         let (mut files, mut known) = (Vec::new(), Vec::new());
         for shard in 0..if store.is_there() { shards } else { 0 } {
             // Without one all are asked for.
@@ -85,6 +100,24 @@ impl KeptNeighbor {
         })
         .filter(|_| record.get(26) == Some(&1))
     }
+}
+
+/// Whether the node asks for neighbours at any port itself.
+fn asks_itself(service: &Service) -> bool {
+    let devices = [service.devices.clone(), service.memory_links()].concat();
+    devices.iter().any(|device| !device.addresses.is_empty())
+}
+
+/// The neighbours whose MAC addresses the kernel knows now. What it does not tell is asked for.
+fn known_to_kernel() -> impl Iterator<Item = KeptNeighbor> {
+    let known = twinpath_kernel::neighbors_now().unwrap_or_default();
+    known.into_iter().filter_map(|one| {
+        Some(KeptNeighbor {
+            interface: one.interface,
+            address: one.address,
+            mac: one.mac?,
+        })
+    })
 }
 
 /// The file of this name that was kept, or a new one, which is.

@@ -13,44 +13,44 @@
 //! comes by another shard's queue is [handed over](Handoff), and so is what memory servers send: to
 //! the shard whose queue pair it is for.
 
+mod figures;
+mod neighbors;
+mod others;
+mod privileges;
+
+pub use figures::losses_in_words;
+pub use privileges::Privilege;
+
 use crate::arrivals::Filled;
 use crate::departure::Departure;
 use crate::egress;
-use crate::kept_neighbors::{KeptNeighbor, KeptNeighbors};
-use crate::kernel::{HostAddresses, KernelNews, Mailbox};
+use crate::kept_neighbors::KeptNeighbors;
+use crate::kernel::{HostAddresses, Mailbox};
 use crate::machine::Machine;
 use crate::pinning;
 use crate::port_warnings::{self, Opened};
 use crate::shards::Handoff;
 use crate::threads::PacketIo;
 use crate::wiring;
+use figures::mode;
+use neighbors::addresses;
+use others::LONGEST_END;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
-use twinpath_classify::Prefix;
-use twinpath_control::report::{
-    KernelFigures, NeighborFigures, PortFigures, PortLosses, Report, ShardFigures,
-};
-use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
-use twinpath_core::adjacency::shard_of;
+use twinpath_control::report::{KernelFigures, PortLosses, Report};
+use twinpath_control::service::{PortDevice, PortDriver, Service};
 use twinpath_core::wire::fragment::pieces;
-use twinpath_core::wire::layout::Network;
-use twinpath_core::wire::{Address, MacAddress, dissect, fields, vlan};
-use twinpath_core::{Adjacency, Frame, Instant, Pools, counted};
+use twinpath_core::wire::{MacAddress, dissect};
+use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
-use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
-use twinpath_nf::text::Text;
+use twinpath_neighbors::{Leaving, Limits, Neighbors};
 use twinpath_ports::offload;
 use twinpath_ports::{
-    Copying, DescriptorStore, Driver, OpenError, Part, Port, PortConfig, State, kernel_addresses,
-    wait,
+    DescriptorStore, Driver, OpenError, Part, Port, PortConfig, State, kernel_addresses, wait,
 };
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long others are waited for when a shard's run is over, and how often they are looked at.
-const LONGEST_END: Duration = Duration::from_secs(2);
-const LOOK_AT_OTHERS: Duration = Duration::from_micros(100);
 
 /// Longer than any IP packet that a frame holds.
 const LONGEST: usize = 1 << 16;
@@ -120,13 +120,7 @@ impl LivePorts {
         let devices = service.devices.len() + service.memory_links().len();
         let all = |_| Part::all_kept(shards, descriptor_store);
         let parts: Vec<_> = (0..devices).map(all).collect();
-        let (kept, mut known) = match asks_itself(service) {
-            true => KeptNeighbors::all(shards, descriptor_store),
-            false => Default::default(),
-        };
-        if asks_itself(service) {
-            known.extend(known_to_kernel());
-        }
+        let (kept, known) = KeptNeighbors::of_service(service, descriptor_store);
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
             let cpus = pinning::of_shard(service.run.cpus, shard, service.slow_path.workers);
@@ -144,32 +138,6 @@ impl LivePorts {
             known.iter().for_each(|one| ports.learn(one));
         }
         Ok(opened)
-    }
-
-    /// What a former process knew of a neighbour, or the kernel, is a first answer where the node asks for
-    /// neighbours itself.
-    fn learn(&mut self, known: &KeptNeighbor) {
-        let is_there = |port: &Port| port.interface().index == known.interface;
-        if let Some(port) = self.ports.iter().position(is_there)
-            && self.neighbors.ports()[port].resolver == Resolver::Own
-        {
-            self.neighbors.learn(port as u16, known.address, known.mac);
-        }
-    }
-
-    /// The next process is to know the neighbours that this one has asked for.
-    fn keep_neighbors(&mut self) {
-        let (ports, neighbors) = (&self.ports, &self.neighbors);
-        if let Some(kept) = &mut self.kept_neighbors {
-            let known = neighbors.list().filter_map(|one| {
-                Some(KeptNeighbor {
-                    interface: ports[usize::from(one.port)].interface().index,
-                    address: one.address,
-                    mac: one.mac?,
-                })
-            });
-            kept.keep(neighbors.version(), known);
-        }
     }
 
     /// How packets are exchanged with each port, for the log.
@@ -248,79 +216,6 @@ impl LivePorts {
         port_warnings::warnings(&opened, &kernel, self.kernel.is_some())
     }
 
-    /// What was followed of the kernel; `None` if nothing was.
-    pub fn kernel_figures(&self) -> Option<KernelFigures> {
-        let kernel = self.kernel.as_ref()?;
-        Some(KernelFigures {
-            host_packets: self.host_packets,
-            ..kernel.figures()
-        })
-    }
-
-    /// Hears what the kernel says, and asks it about neighbours.
-    fn speak_with_kernel(&mut self, pools: &mut Pools) {
-        let Some(kernel) = &self.kernel else {
-            return;
-        };
-        while let Some(told) = kernel.hear() {
-            match told {
-                KernelNews::Addresses(addresses) => {
-                    for port in &mut self.ports {
-                        port.set_host(addresses.prefixes());
-                    }
-                    self.host = Some(addresses);
-                }
-                KernelNews::Neighbors(known) => {
-                    for one in &*known {
-                        if let Some(mac) = one.mac {
-                            self.neighbors.learn(one.port, one.address, mac);
-                        }
-                    }
-                }
-                KernelNews::Neighbor(change) => {
-                    let (port, address, mac) = (change.port, change.address, change.mac);
-                    let (now, out) = (self.now, &mut self.leaving);
-                    self.neighbors
-                        .kernel_says(port, address, mac, now, pools, out);
-                }
-            }
-        }
-        kernel.ask(self.neighbors.take_questions());
-    }
-
-    /// Adds what each port counted, under the service's names.
-    pub fn figures_into(&self, report: &mut Report) {
-        let ports = self.names.iter().zip(&self.ports);
-        let own = Report {
-            ports: ports.map(|(name, port)| figures(name, port)).collect(),
-            neighbors: self.neighbor_figures(),
-            kernel: self.kernel_figures(),
-            shards: self.shard_figures().into_iter().collect(),
-            ..Report::default()
-        };
-        report.add_ports(&own);
-    }
-
-    fn shard_figures(&self) -> Option<ShardFigures> {
-        self.handoff.as_ref().map(Handoff::figures)
-    }
-
-    /// What it takes to open them again.
-    pub fn privileges(&self) -> Vec<Privilege> {
-        let mut needed: Vec<_> = self.ports.iter().flat_map(privileges).copied().collect();
-        needed.sort_unstable();
-        needed.dedup();
-        needed
-    }
-
-    /// What was asked and answered about neighbours; `None` if no port has an address.
-    pub fn neighbor_figures(&self) -> Option<NeighborFigures> {
-        let ports = self.neighbors.ports();
-        let asks = |port: &PortAddresses| port.resolver == Resolver::Kernel || !port.own.is_empty();
-        let has_addresses = ports.iter().any(asks);
-        has_addresses.then(|| neighbor_figures(&self.neighbors))
-    }
-
     /// Looks now and then what became of the interfaces. One that is up, for the first time or again,
     /// tells its cable whom it answers for; behind one that is up again may be other neighbours.
     fn look(&mut self) {
@@ -377,117 +272,6 @@ impl LivePorts {
         }
     }
 
-    /// What has come by queues of other shards, and what they want to leave by ours.
-    fn take_from_others(&mut self, room: usize, burst: &mut Vec<Frame>, pools: &mut Pools) {
-        let Some(handoff) = &mut self.handoff else {
-            return;
-        };
-        let first = burst.len();
-        handoff.take_arrived(room.saturating_sub(first), pools, burst);
-        let is_across = |frame: &mut Frame| shard_of(frame.metadata().egress).is_some();
-        self.across.extend(burst.extract_if(first.., is_across));
-        self.take_neighbors(first, burst, pools, |_, _, _| ());
-        self.let_others_leave(pools);
-    }
-
-    fn let_others_leave(&mut self, pools: &mut Pools) {
-        let Some(handoff) = &mut self.handoff else {
-            return;
-        };
-        let [mut frames, rest] = std::mem::take(&mut self.parts);
-        handoff.take_leaving(&mut frames);
-        let has_some = !frames.is_empty();
-        for frame in frames.drain(..) {
-            match self.ports.get_mut(usize::from(frame.port())) {
-                Some(port) => port.transmit(frame, pools),
-                None => pools.give(frame),
-            }
-        }
-        self.parts = [frames, rest];
-        if has_some {
-            self.ports.iter_mut().for_each(|port| port.flush(pools));
-        }
-    }
-
-    fn wake_others(&mut self) {
-        if let Some(handoff) = &mut self.handoff {
-            handoff.wake();
-        }
-    }
-
-    /// The run is over; other shards may still have something to leave by our queues.
-    fn end_together(&mut self, pools: &mut Pools) {
-        let until = WallClock::now() + LONGEST_END;
-        if let Some(handoff) = &mut self.handoff {
-            handoff.end();
-        }
-        while WallClock::now() < until
-            && self
-                .handoff
-                .as_ref()
-                .is_some_and(|handoff| !handoff.have_all_ended())
-        {
-            self.let_others_leave(pools);
-            self.hear_for_others(pools);
-            std::thread::sleep(LOOK_AT_OTHERS);
-        }
-        self.let_others_leave(pools);
-        if let Some(handoff) = &mut self.handoff {
-            handoff.leave_behind(&mut self.across, pools);
-        }
-    }
-
-    /// What memory servers send to other shards may come by our queues.
-    fn hear_for_others(&mut self, pools: &mut Pools) {
-        let [mut frames, rest] = std::mem::take(&mut self.parts);
-        self.receive_from_servers(pools, &mut frames);
-        frames.drain(..).for_each(|frame| pools.give(frame));
-        self.parts = [frames, rest];
-    }
-
-    fn tell_all(&mut self, frame: &Frame, pools: &mut Pools) {
-        if let Some(handoff) = &mut self.handoff {
-            handoff.tell_all(frame, pools);
-        }
-    }
-
-    /// Of the frames behind the first so many, those that are about neighbours are taken out; `seen`
-    /// is told of each.
-    fn take_neighbors(
-        &mut self,
-        first: usize,
-        burst: &mut Vec<Frame>,
-        pools: &mut Pools,
-        seen: impl Fn(&mut Self, &Frame, &mut Pools),
-    ) {
-        keep(first, burst, pools, |frame, pools| {
-            let (port, now, out) = (frame.port(), self.now, &mut self.leaving);
-            let is_about = self.neighbors.arrived(port, frame.bytes(), now, pools, out);
-            if is_about {
-                seen(self, frame, pools);
-            }
-            !is_about
-        });
-    }
-
-    /// Questions and answers go out at once: perhaps nothing else leaves for long.
-    fn speak_with_neighbors(&mut self, pools: &mut Pools) {
-        self.neighbors.advance(self.now, pools, &mut self.leaving);
-        self.speak_with_kernel(pools);
-        if !self.leaving.is_empty() {
-            self.transmit_leaving(pools);
-            self.ports.iter_mut().for_each(|port| port.flush(pools));
-        }
-    }
-
-    fn transmit_leaving(&mut self, pools: &mut Pools) {
-        let mut leaving = std::mem::take(&mut self.leaving);
-        for (port, frame) in leaving.drain(..) {
-            self.transmit(port, frame, pools);
-        }
-        self.leaving = leaving;
-    }
-
     /// A frame leaves by a queue of ours, or else of another shard.
     fn transmit(&mut self, port: u16, mut frame: Frame, pools: &mut Pools) {
         let to = &mut self.ports[usize::from(port)];
@@ -537,22 +321,6 @@ impl LivePorts {
         self.unsent += u64::from(!is_whole);
         self.parts = [segments, fragments];
     }
-
-    /// A packet leaves for a neighbour whose address may have to be asked for first. Its VLAN tags were the
-    /// other cable's: here it would be in a VLAN that nobody has let it into.
-    fn leaves_for(&mut self, adjacency: Adjacency, mut frame: Frame, pools: &mut Pools) {
-        let Adjacency { port, gateway } = adjacency;
-        let Some(next) = gateway.or_else(|| destination(&frame)) else {
-            self.unsent += 1;
-            return pools.give(frame);
-        };
-        // Both MAC addresses are written when the neighbour's is known.
-        frame.pull_front(vlan::tags_len(frame.bytes()));
-        let out = &mut self.leaving;
-        self.neighbors
-            .leaves(port, next, frame, self.now, pools, out);
-        self.transmit_leaving(pools);
-    }
 }
 
 /// Of the frames behind the first so many, those that `is_kept` says stay, in their order.
@@ -592,49 +360,6 @@ fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>)
         fragments.push(frame);
     }
     true
-}
-
-/// What ports lost, in words.
-pub fn losses_in_words(report: &Report) -> Vec<String> {
-    let lost = |port: &PortFigures| {
-        let device = &port.device;
-        let lost = counted(port.lost(), "packet");
-        let what = format!("the port {device} lost {lost}: see `ports` in the report");
-        (port.lost() > 0).then_some(what)
-    };
-    let mut words: Vec<_> = report.ports.iter().filter_map(lost).collect();
-    let lost: u64 = report.shards.iter().map(ShardFigures::lost).sum();
-    if lost > 0 {
-        let lost = counted(lost, "packet");
-        words.push(format!(
-            "lost between shards: {lost}, see `shards` in the report"
-        ));
-    }
-    words
-}
-
-/// What the system lets somebody do.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Privilege {
-    /// Open sockets that see and send whole frames.
-    RawSockets,
-    /// Make interfaces, and attach programs to them.
-    NetworkAdministration,
-    /// Load such programs.
-    Bpf,
-}
-
-/// What it takes to open a port.
-fn privileges(port: &Port) -> &'static [Privilege] {
-    use Privilege::{Bpf, NetworkAdministration, RawSockets};
-    match port.driver() {
-        Driver::Tap => &[NetworkAdministration],
-        Driver::AfPacket if port.is_seen_by_kernel() => &[RawSockets],
-        // A program is on the interface.
-        Driver::AfXdp | Driver::AfPacket | Driver::Auto => {
-            &[RawSockets, NetworkAdministration, Bpf]
-        }
-    }
 }
 
 /// How long packets may be on the links of ports.
@@ -796,23 +521,7 @@ impl PacketIo for LivePorts {
     }
 
     fn losses(&self) -> PortLosses {
-        let mut losses = PortLosses {
-            transmit_refused: self.unsent,
-            without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
-            between_shards: self.shard_figures().map_or(0, |figures| figures.lost()),
-            ..PortLosses::default()
-        };
-        for port in &self.ports {
-            let counters = port.counters();
-            losses.receive_missed += counters.receive_missed;
-            losses.receive_unread += counters.receive_unread;
-            losses.receive_no_buffer += counters.receive_no_buffer;
-            losses.receive_too_long += counters.receive_too_long;
-            losses.receive_malformed += counters.receive_malformed;
-            losses.transmit_refused += counters.transmit_refused;
-            losses.transmit_too_long += counters.transmit_too_long;
-        }
-        losses
+        self.port_losses()
     }
 
     fn kernel_figures(&self) -> Option<KernelFigures> {
@@ -827,65 +536,6 @@ fn names(service: &Service) -> Vec<String> {
     service.ports.iter().cloned().chain(links).collect()
 }
 
-/// Where a packet is for.
-fn destination(frame: &Frame) -> Option<Address> {
-    let layout = dissect(frame.bytes()).ok()?;
-    (layout.network != Network::None).then(|| fields::destination_address(frame.bytes(), &layout))
-}
-
-fn addresses(device: &PortDevice, port: &Port, is_kernels: bool) -> PortAddresses {
-    let own = |written: &Text<PortAddress>| OwnAddress {
-        address: written.0.address,
-        prefix_bits: written.0.prefix_bits,
-    };
-    let answered = |prefix: &Text<Prefix>| (prefix.0.network(), prefix.0.last());
-    PortAddresses {
-        mac: MacAddress(port.interface().mac),
-        own: device.addresses.iter().map(own).collect(),
-        answered: device.answers_for.iter().map(answered).collect(),
-        resolver: match is_kernels && device.addresses.is_empty() {
-            true => Resolver::Kernel,
-            false => Resolver::Own,
-        },
-    }
-}
-
-/// Whether the node asks for neighbours at any port itself.
-fn asks_itself(service: &Service) -> bool {
-    let devices = [service.devices.clone(), service.memory_links()].concat();
-    devices.iter().any(|device| !device.addresses.is_empty())
-}
-
-/// The neighbours whose MAC addresses the kernel knows now. What it does not tell is asked for.
-fn known_to_kernel() -> impl Iterator<Item = KeptNeighbor> {
-    let known = twinpath_kernel::neighbors_now().unwrap_or_default();
-    known.into_iter().filter_map(|one| {
-        Some(KeptNeighbor {
-            interface: one.interface,
-            address: one.address,
-            mac: one.mac?,
-        })
-    })
-}
-
-fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
-    let counters = neighbors.counters();
-    NeighborFigures {
-        known: neighbors.count() as u64,
-        questions: counters.questions,
-        answers: counters.answers,
-        unanswered: counters.unanswered,
-        unanswered_drops: counters.unanswered_drops,
-        backlog_drops: counters.backlog_drops,
-        unresolved_drops: counters.unresolved_drops,
-        no_address_drops: counters.no_address_drops,
-        conflicts: counters.conflicts,
-        evictions: counters.evictions,
-        waited: counters.waited,
-        announcements: counters.announcements,
-    }
-}
-
 fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {
     PortConfig {
         is_shared: is_kernels && device.addresses.is_empty(),
@@ -896,35 +546,5 @@ fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {
             PortDriver::AfPacket => Driver::AfPacket,
             PortDriver::Tap => Driver::Tap,
         },
-    }
-}
-
-/// Who copies between the driver and us, in a report's word; empty where nobody knows.
-fn mode(port: &Port) -> &'static str {
-    port.copying().map_or("", Copying::name)
-}
-
-fn figures(name: &str, port: &Port) -> PortFigures {
-    let counters = port.counters();
-    PortFigures {
-        name: name.to_owned(),
-        device: port.device().to_owned(),
-        driver: port.driver().name().to_owned(),
-        mode: mode(port).to_owned(),
-        is_up: port.state() == State::Up,
-        received_packets: counters.received_packets,
-        received_bytes: counters.received_bytes,
-        receive_missed: counters.receive_missed,
-        receive_unread: counters.receive_unread,
-        receive_no_buffer: counters.receive_no_buffer,
-        receive_too_long: counters.receive_too_long,
-        receive_malformed: counters.receive_malformed,
-        transmitted_packets: counters.transmitted_packets,
-        transmitted_bytes: counters.transmitted_bytes,
-        transmit_refused: counters.transmit_refused,
-        transmit_too_long: counters.transmit_too_long,
-        copied_received: counters.receive_copied,
-        copied_transmitted: counters.transmit_copied,
-        outages: counters.outages,
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel tells of an interface.
 
-use crate::sys;
+use crate::{carrier, sys};
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -17,6 +17,8 @@ pub struct Interface {
     pub mtu: usize,
     /// Whether it is up and has a carrier.
     pub is_running: bool,
+    /// How often it has lost its carrier since it was made; 0 where the kernel does not tell.
+    pub carrier_losses: u32,
     /// The name of its driver; empty if it does not tell.
     pub driver: String,
     /// Whether a device of the machine's (or of a virtual machine's) is behind it, and not the kernel
@@ -92,6 +94,7 @@ impl Interface {
             mac: std::array::from_fn(|at| hardware[at] as u8),
             mtu: usize::try_from(mtu).unwrap_or(0),
             is_running: flags & libc::IFF_UP != 0 && has_carrier(fd, name),
+            carrier_losses: carrier::losses(index).unwrap_or(0),
             driver,
             is_hardware,
             queues,

@@ -23,6 +23,7 @@
 
 mod addresses;
 mod all_stations;
+mod carrier;
 mod changed_setting;
 mod claim;
 mod counters;

@@ -490,12 +490,21 @@ impl Port {
         }
         self.set_mtu(now.mtu);
         let is_running = now.is_running;
+        let is_same = now.index == self.interface.index;
+        let was_away = is_same && now.carrier_losses != self.interface.carrier_losses;
         self.interface = now;
         match is_running && (self.opened.is_some() || !self.has_queue()) {
             _ if is_busy(&claimed) => self.is_anothers(),
+            true if was_away => self.came_back(),
             true => self.state = State::Up,
             false => self.went_down(),
         }
+    }
+
+    /// It is up, and was not for a time since it was looked at last: whoever is told hears that it came up.
+    fn came_back(&mut self) {
+        self.went_down();
+        (self.state, self.told) = (State::Up, State::Down);
     }
 
     /// The interface is to be this process's, which it was if it is the same as before.

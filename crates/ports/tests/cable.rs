@@ -337,6 +337,33 @@ fn outages_end() {
     assert_eq!(seen.counters[0].outages, 2);
 }
 
+/// A link that is gone and back between two looks is an outage: behind it may be other neighbours.
+#[test]
+fn an_outage_between_two_looks_is_noticed() {
+    if !is_possible() {
+        return;
+    }
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let network = network();
+        let (told, on_its_way) = std::sync::mpsc::channel();
+        let (is_back, back) = std::sync::mpsc::channel();
+        let looks = network.on("middle", move || {
+            let mut port = port("port0", driver);
+            let before = port.poll_state();
+            told.send(()).expect("somebody waits");
+            back.recv().expect("it comes back");
+            let states = [before, port.poll_state(), port.poll_state()];
+            (states, port.counters().outages)
+        });
+        on_its_way.recv().expect("it is looked at");
+        network.ip("left", "link set eth0 down");
+        network.ip("left", "link set eth0 up");
+        is_back.send(()).expect("somebody waits");
+        let seen = looks.join().expect("it does not panic");
+        assert_eq!(seen, ([None, Some(State::Up), None], 1), "{driver:?}");
+    }
+}
+
 #[test]
 fn an_interface_that_is_not_there_is_told_with_its_name() {
     let device = "no-such-if".to_owned();

@@ -3,6 +3,7 @@
 mod cables;
 mod host;
 mod networks;
+mod sides;
 
 pub use host::{HostAddress, host_warnings};
 
@@ -38,6 +39,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     found.lists_behind_monitors(service);
     found.on_cables(service);
     found.of_networks(service);
+    found.swapped_sides(service, |device| cables::networks(device).collect());
     found.placed(service)
 }
 

@@ -43,7 +43,8 @@ pub struct Arguments {
     #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
     dash: Vec<PathBuf>,
     /// The capture: pcap, pcapng (.pcapng) with a service's ports as interfaces, or a capture for each
-    /// port with {port} in the name; compressed if it is named .gz. - is standard output, -.pcapng too
+    /// port with {port} in the name, which stands for the port's name; compressed if it is named .gz. - is
+    /// standard output, -.pcapng too
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, value_parser = capture)]
     out: PathBuf,
     /// How many packets, in place of the description's number

@@ -53,13 +53,15 @@ pub struct Arguments {
     service: PathBuf,
     /// Replay this capture: pcap or pcapng, gzip too; - takes it from standard input as it comes, and so
     /// it is taken from a named pipe. The interfaces of a pcapng are the service's ports, by name, else in
-    /// order, which is told; with {port} in the name there is a capture for each port. Packets that a
-    /// pcapng marks as outbound left, and are skipped
+    /// order, which is told; with {port} in the name, which stands for the name of each port, there is a
+    /// capture for each: 'in-{port}.pcap' is in-lan.pcap and in-wan.pcap. Packets that a pcapng marks as
+    /// outbound left, and are skipped
     #[arg(long = "in", value_name = "CAPTURE", allow_hyphen_values = true, value_parser = capture)]
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
-    /// named .gz; with {port} in the name a capture for each port. - writes to standard output as
-    /// packets leave, -.pcapng as pcapng; the summary then goes to standard error
+    /// named .gz; with {port} in the name, which stands for the name of each port, a capture for each.
+    /// - writes to standard output as packets leave, -.pcapng as pcapng; the summary then goes to
+    /// standard error
     #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen", allow_hyphen_values = true, value_parser = capture)]
     output: Option<PathBuf>,
     /// Write report.json and report.html to this folder
@@ -81,7 +83,7 @@ pub struct Arguments {
     /// Run in steps: a JSON file with a list such as [{"config": "a.json", "in": "a.pcap", "out": "b.pcap"}],
     /// whose paths start from its folder. A step's configuration (a file or a list of files, or none) is
     /// applied to the DPU that runs, which keeps its flows; then its packets come. A path with {port} in it
-    /// stands for a capture for each port. A signal ends the run with the step that is being run
+    /// stands for a capture for each port, whose name takes its place. A signal ends the run with the step that is being run
     #[arg(long, value_name = "STEPS.json", conflicts_with_all = ["input", "output", "listen", "control", "report", "time"])]
     steps: Option<PathBuf>,
     /// With --steps: write what each ENI has counted up to each step, under SAI's names, and bytes by

@@ -44,7 +44,9 @@ pub struct Arguments {
     /// bytes are ignored
     #[arg(long, value_name = "BYTES")]
     hex: Option<String>,
-    /// The port of the service that the packet comes in by; if absent, the one where its source is
+    /// The port that the packet comes in by: its name in the service file's [ports], or in ports of
+    /// [service]. If absent, the one that its source is at, as inside, inside_ports and routes tell, else the
+    /// first
     #[arg(long, value_name = "NAME", requires = "hex", conflicts_with_all = ["input", "dropped"])]
     port: Option<String>,
     /// Take the packet from this capture: pcap or pcapng, gzip too

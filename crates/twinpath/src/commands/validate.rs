@@ -17,7 +17,8 @@ use twinpath_control::service::{Fault, Service, ServiceError, warnings};
 /// warnings at most.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
-    "twinpath validate service.toml && kill -HUP $(pidof twinpath)",
+    "twinpath validate /etc/twinpath/edge.toml && systemctl reload twinpath@edge    # this service alone",
+    "twinpath validate edge.toml && twinpath apply edge.toml --control edge.sock     # without systemd",
     "twinpath validate service.toml --json | jq -r '.errors[] | \"\\(.file):\\(.line): \\(.message)\"'",
 ))]
 pub struct Arguments {

@@ -232,7 +232,7 @@ pub(super) fn outside(service: &Service) -> impl Iterator<Item = &PortDevice> {
     devices.filter_map(move |(number, device)| is_outside(number).then_some(device))
 }
 
-fn networks(device: &PortDevice) -> impl Iterator<Item = Prefix> {
+pub(super) fn networks(device: &PortDevice) -> impl Iterator<Item = Prefix> {
     let addresses = device.addresses.iter();
     addresses.map(|one| Prefix::covering(one.0.address, one.0.prefix_bits))
 }

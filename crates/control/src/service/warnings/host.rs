@@ -50,6 +50,7 @@ pub fn host_warnings(service: &Service, host: &[HostAddress]) -> Vec<Fault> {
         false => found.cut_off(service, &host),
     }
     found.passed_by(service, &host);
+    found.swapped_sides(service, |device| kernels_networks(device, &host));
     found.placed(service)
 }
 
@@ -307,6 +308,20 @@ forward = [{ protocol = "tcp", external = "198.51.100.7:8080", to = "192.168.1.2
 [router]
 routes = "kernel"
 "#;
+
+    /// By what the kernel has at the interfaces, where the file gives ports no addresses.
+    #[test]
+    fn ports_on_the_wrong_side_are_told() {
+        let swapped = GATEWAY.replace("inside_ports = [\"lan\"]", "inside_ports = [\"wan\"]");
+        let told = told(&swapped);
+        let expected =
+            "192.168.1.0/24 at port lan is of the networks inside, and lan is not in inside_ports";
+        let mut sides = told.iter().filter(|(line, _)| *line == 3);
+        assert!(
+            sides.any(|(_, message)| message.starts_with(expected)),
+            "{told:#?}"
+        );
+    }
 
     #[test]
     fn addresses_of_the_host_and_those_that_nobody_answers_for_are_told() {
