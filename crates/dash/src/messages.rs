@@ -43,11 +43,7 @@ pub fn read_arrival(words: &[u32]) -> Option<Arrival> {
     }
     let mut bytes = Reader(&all[..4 * words.len()]);
     Some(Arrival {
-        direction: match bytes.u8()? {
-            0 => Direction::Outbound,
-            1 => Direction::Inbound,
-            _ => return None,
-        },
+        direction: bytes.direction()?,
         encapsulation: bytes.encapsulation()?,
         eni: bytes.u16()?,
         key: bytes.u32()?,
@@ -103,7 +99,7 @@ pub fn read_answer(bytes: &[u8]) -> Option<Result<PolicyDecision, DashReason>> {
 }
 
 /// Most bytes of a message: those of an answer with all that there can be in it.
-const MOST_BYTES: usize = 385;
+const MOST_BYTES: usize = 387;
 
 /// What is written of a message.
 pub struct MessageBytes {
@@ -215,6 +211,7 @@ impl MessageBytes {
     }
 
     fn origin(&mut self, origin: Origin) {
+        self.u8(origin.direction as u8);
         self.encapsulation(origin.encapsulation);
         self.u32(origin.key);
         self.address(origin.outer_source);
@@ -249,6 +246,14 @@ impl Reader<'_> {
 
     fn mac(&mut self) -> Option<MacAddress> {
         self.take().map(MacAddress)
+    }
+
+    fn direction(&mut self) -> Option<Direction> {
+        match self.u8()? {
+            0 => Some(Direction::Outbound),
+            1 => Some(Direction::Inbound),
+            _ => None,
+        }
     }
 
     fn encapsulation(&mut self) -> Option<Encapsulation> {
@@ -321,6 +326,7 @@ impl Reader<'_> {
 
     fn origin(&mut self) -> Option<Origin> {
         Some(Origin {
+            direction: self.direction()?,
             encapsulation: self.encapsulation()?,
             key: self.u32()?,
             outer_source: self.address()?,
@@ -336,6 +342,13 @@ mod tests {
 
     fn an_address() -> impl Strategy<Value = Address> {
         any::<u128>().prop_map(Address)
+    }
+
+    fn a_direction() -> impl Strategy<Value = Direction> {
+        any::<bool>().prop_map(|is_inbound| match is_inbound {
+            true => Direction::Inbound,
+            false => Direction::Outbound,
+        })
     }
 
     fn an_encapsulation() -> impl Strategy<Value = Encapsulation> {
@@ -360,9 +373,9 @@ mod tests {
     }
 
     prop_compose! {
-        fn origin()(encapsulation in an_encapsulation(), key in any::<u32>(),
+        fn origin()(direction in a_direction(), encapsulation in an_encapsulation(), key in any::<u32>(),
             outer_source in an_address(), mac in any::<[u8; 6]>()) -> Origin {
-            Origin { encapsulation, key, outer_source, source_mac: MacAddress(mac) }
+            Origin { direction, encapsulation, key, outer_source, source_mac: MacAddress(mac) }
         }
     }
 
@@ -393,6 +406,7 @@ mod tests {
             destination: address,
         };
         let origin = Origin {
+            direction: Direction::Inbound,
             encapsulation,
             key,
             outer_source: address,
@@ -431,15 +445,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_question_arrives_as_it_was(
-            is_inbound in any::<bool>(), eni in any::<u16>(), key in any::<u32>(),
+            direction in a_direction(), eni in any::<u16>(), key in any::<u32>(),
             encapsulation in an_encapsulation(), outer_source in an_address(),
             mac in any::<[u8; 6]>(), headers in headers(), entropy in any::<u32>(),
             backend in prop::option::of((an_address(), any::<u16>())),
         ) {
-            let direction = match is_inbound {
-                true => Direction::Inbound,
-                false => Direction::Outbound,
-            };
             let source_mac = MacAddress(mac);
             let backend = backend.map(|(address, port)| Endpoint::new(address, port));
             let arrival = Arrival {

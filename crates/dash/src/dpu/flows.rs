@@ -14,8 +14,7 @@ use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::counters::EniCounters;
 use crate::flows::{Entry, EntryKey, EntryNumber, FirstFragment, State, opens};
 use crate::headers::{Direction, Headers};
-use crate::objects::EniMode;
-use crate::pipeline::{Action, Arrival, Origin, Policies, PolicyDecision, Received};
+use crate::pipeline::{Action, Arrival, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
 use crate::tables::{EniEntry, epochs};
@@ -223,15 +222,6 @@ impl Dpu {
         match found.is_some_and(|place| !self.flows.get(place).is_forward) {
             true => (answer, answer_hash),
             false => (key, hash),
-        }
-    }
-
-    /// As what the packet came that opened a flow with this key.
-    fn direction_of(&self, forward: &EntryKey, eni: u16, origin: &Origin) -> Direction {
-        let mode = self.tables.eni(eni).map(|eni| eni.mode);
-        match mode == Some(EniMode::FloatingNic) {
-            true => self.tables.appliance().direction(origin.key),
-            false => forward.direction(),
         }
     }
 
@@ -445,7 +435,7 @@ impl Dpu {
         let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
         let origin = reverse.origin?;
         Some(Arrival {
-            direction: self.direction_of(&key, entry.eni, &origin),
+            direction: origin.direction,
             eni: entry.eni,
             encapsulation: origin.encapsulation,
             key: origin.key,

@@ -6,7 +6,7 @@ use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, Endpoint, MacAddress, protocol};
 
 use super::arrival::Arrival;
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 use crate::objects::PortRange;
 use crate::tables::MAX_LAYERS;
 
@@ -98,6 +98,8 @@ pub struct Detour {
 /// How a packet came, beside its inner headers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
+    /// Which way it came, as its VNI told.
+    pub direction: Direction,
     /// The tunnel it came by.
     pub encapsulation: Encapsulation,
     /// VNI or virtual subnet.
@@ -113,6 +115,7 @@ impl Origin {
     #[must_use]
     pub const fn of(arrival: &Arrival) -> Self {
         Self {
+            direction: arrival.direction,
             encapsulation: arrival.encapsulation,
             key: arrival.key,
             outer_source: arrival.outer_source,

@@ -86,23 +86,16 @@ impl ApplianceEntry {
     #[must_use]
     #[inline]
     pub fn names_eni(&self, inside: &[u8], key: u32) -> (Direction, MacAddress) {
-        let direction = self.direction(key);
-        let is_outbound = direction == Direction::Outbound;
+        let is_outbound = self.vm_vni == Some(key);
         let mac = match is_outbound && self.lookup == DirectionLookup::SourceMac {
             true => fields::source_mac(inside),
             false => fields::destination_mac(inside),
         };
-        (direction, mac)
-    }
-
-    /// Which way packets go that come with a VNI.
-    #[must_use]
-    #[inline]
-    pub fn direction(&self, key: u32) -> Direction {
-        match self.vm_vni == Some(key) {
+        let direction = match is_outbound {
             true => Direction::Outbound,
             false => Direction::Inbound,
-        }
+        };
+        (direction, mac)
     }
 }
 

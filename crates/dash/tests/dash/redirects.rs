@@ -71,6 +71,8 @@ fn rule(dice: &mut Dice, eni: u8, key: u32, objects: &Objects) -> (RouteRuleKey,
 struct Connection {
     opening: Packet,
     machines: Packet,
+    /// Whether its machine has opened it.
+    is_machines: bool,
 }
 
 impl Connection {
@@ -80,23 +82,40 @@ impl Connection {
         let ports = [dice.below(5) as u16, dice.below(5) as u16];
         opening.overlay.ports = Some(ports);
         let eni = &objects.enis[&opening.eni];
-        let machines = match (opening.direction, eni.mode) {
-            (Direction::Inbound, EniMode::Vm) => Packet {
-                direction: Direction::Outbound,
+        let settings = Settings::default();
+        let of_opening = Interpreter {
+            objects,
+            settings: &settings,
+            packet: &opening,
+        };
+        let way = of_opening.way();
+        let machines = match (way, eni.mode) {
+            (Direction::Outbound, _) => opening.clone(),
+            (Direction::Inbound, mode) => Packet {
+                direction: match mode {
+                    EniMode::Vm => Direction::Outbound,
+                    EniMode::FloatingNic => Direction::Inbound,
+                },
                 encapsulation: Encapsulation::Vxlan,
-                vni: VM_VNI,
+                vni: match mode {
+                    EniMode::Vm => VM_VNI,
+                    EniMode::FloatingNic => objects.vnets[&eni.vnet].vni.get(),
+                },
                 outer_source: eni.underlay_ip?,
                 overlay: opening.overlay.turned(),
                 ..opening.clone()
             },
-            _ => opening.clone(),
         };
-        Some(Self { opening, machines })
+        Some(Self {
+            is_machines: way == Direction::Outbound,
+            opening,
+            machines,
+        })
     }
 
     /// What a packet of the machine's becomes.
     fn sent(&self, of_opening: &Interpreter<'_>) -> Result<Sent, Reason> {
-        match self.machines.direction == self.opening.direction {
+        match self.is_machines {
             true => of_opening.run(),
             false => of_opening.run().and_then(|_| of_opening.back()),
         }

@@ -48,7 +48,7 @@ impl Connections {
     ) -> Result<Sent, Reason> {
         let judge = Judge { objects, settings };
         judge.admit(packet)?;
-        let key = key_of(packet);
+        let key = self.key_of(judge, packet);
         let is_tcp = packet.overlay.protocol == protocol::TCP;
         let opens = is_tcp && tcp_flags & 0x17 == flags::SYN;
         let known = self.numbers.get(&key).copied();
@@ -66,7 +66,7 @@ impl Connections {
             return Err(Reason::NoFlow);
         }
         let sent = judge.run(packet)?;
-        let keys = [key, judge.answer_key(packet, &sent)];
+        let keys = [key.clone(), answer_key(&key, &sent)];
         if keys[0] == keys[1] || self.numbers.contains_key(&keys[1]) {
             return Err(Reason::FlowClash);
         }
@@ -90,9 +90,23 @@ impl Connections {
     ) -> Result<(), Reason> {
         let judge = Judge { objects, settings };
         judge.admit(packet)?;
-        let known = self.numbers.get(&key_of(packet)).copied();
+        let known = self.numbers.get(&self.key_of(judge, packet)).copied();
         let known = known.ok_or(Reason::IcmpError)?;
         self.judged(judge, packet, known).map(|_| ())
+    }
+
+    /// Of which way a packet is as its machine sees it. Whoever is on the host of a floating NIC's machine may
+    /// have sent what is an answer to the machine, and of no connection as the machine's own.
+    fn key_of(&self, judge: Judge<'_>, packet: &Packet) -> Key {
+        let key = (packet.eni.clone(), judge.of(packet).way(), packet.overlay);
+        let answer = (key.0.clone(), Direction::Inbound, key.2);
+        let may_be_others =
+            packet.direction == Direction::Inbound && !self.numbers.contains_key(&key);
+        let is_answer = matches!(self.numbers.get(&answer), Some((_, true)));
+        match may_be_others && is_answer {
+            true => answer,
+            false => key,
+        }
     }
 
     /// An ENI is another one now.
@@ -159,7 +173,7 @@ impl Connections {
             self.end(number);
             self.ended += 1;
         })?;
-        let answers = judge.answer_key(&opening, &sent);
+        let answers = answer_key(&self.by_number[&number].keys[0], &sent);
         let mut number = number;
         if answers != self.by_number[&number].keys[1] {
             let mut moved = self.end(number).expect("there");
@@ -177,10 +191,6 @@ impl Connections {
             || judge.of(&opening).accepts(is_answer, packet.vni, &sent);
         is_accepted.then_some((number, sent)).ok_or(Reason::FlowVni)
     }
-}
-
-fn key_of(packet: &Packet) -> Key {
-    (packet.eni.clone(), packet.direction, packet.overlay)
 }
 
 impl Connection {
@@ -233,12 +243,9 @@ impl<'a> Judge<'a> {
             false => Ok(sent),
         }
     }
+}
 
-    fn answer_key(self, packet: &Packet, sent: &Sent) -> Key {
-        let direction = match (packet.direction, self.objects.enis[&packet.eni].mode) {
-            (Direction::Inbound, EniMode::Vm) => Direction::Outbound,
-            _ => Direction::Inbound,
-        };
-        (packet.eni.clone(), direction, sent.overlay.turned())
-    }
+/// That of answers to packets of a key.
+fn answer_key((eni, way, _): &Key, sent: &Sent) -> Key {
+    (eni.clone(), way.turned(), sent.overlay.turned())
 }
