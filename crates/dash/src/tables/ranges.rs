@@ -5,13 +5,17 @@ use std::ops::Range;
 
 use twinpath_classify::Prefix;
 
-/// How many starts stand between two that are looked at first.
-const STEP: usize = 64;
+/// How many starts there are for each place of the index, at least.
+const STARTS_EACH: usize = 4;
 
 /// An unsigned number that ranges are made of: an address of one IP version, or a port.
 pub(crate) trait Number: Copy + Ord + Default {
     /// The next one; `None` behind the last.
     fn next(self) -> Option<Self>;
+    /// How far it lies above another one, or 0 if it lies below, in steps of two to the power of `shift`.
+    fn steps_above(self, other: Self, shift: u32) -> usize;
+    /// How many bits the distance to one below takes.
+    fn bits_above(self, other: Self) -> u32;
 }
 
 macro_rules! numbers {
@@ -21,14 +25,25 @@ macro_rules! numbers {
             fn next(self) -> Option<Self> {
                 self.checked_add(1)
             }
+
+            #[inline]
+            fn steps_above(self, other: Self, shift: u32) -> usize {
+                let steps = self.saturating_sub(other).checked_shr(shift).unwrap_or(0);
+                steps.min(usize::MAX as $number) as usize
+            }
+
+            #[inline]
+            fn bits_above(self, other: Self) -> u32 {
+                Self::BITS - self.saturating_sub(other).leading_zeros()
+            }
         }
     )*};
 }
 
 numbers!(u16 u32 u128);
 
-/// Ranges that lie side by side and cover all numbers, each with a value: sorted starts, and a short
-/// row of every 64th of them that stays in the cache.
+/// Ranges that lie side by side and cover all numbers, each with a value: sorted starts, and an
+/// [index](Index) that tells for the upper bits of a number where to look.
 ///
 /// This takes a fraction of what the tables of `twinpath-classify` do, and builds in one sweep. They
 /// change route by route and say which bits decided; these are for tables that exist many times
@@ -37,7 +52,54 @@ numbers!(u16 u32 u128);
 pub(crate) struct Ranges<N> {
     starts: Box<[N]>,
     values: Box<[u32]>,
-    tops: Box<[N]>,
+    index: Index<N>,
+}
+
+/// Where starts are. What lies between the second one and the last is cut into pieces of one size, of which
+/// there are about as many as a quarter of the starts: where these are spread evenly, as in one network, a
+/// piece has few. How many of them a piece has is of no other concern, for they are searched by halves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Index<N> {
+    /// Where the first piece begins.
+    low: N,
+    /// A piece has so many numbers, as a power of two.
+    shift: u32,
+    /// How many starts lie below each piece, and below all that is behind the last one.
+    below: Box<[u32]>,
+}
+
+impl<N: Number> Index<N> {
+    fn of(starts: &[N]) -> Self {
+        let low = starts.get(1).copied().unwrap_or_default();
+        let last = starts.last().copied().unwrap_or_default();
+        let pieces = (starts.len() / STARTS_EACH).max(1).next_power_of_two();
+        let shift = last.bits_above(low).saturating_sub(pieces.ilog2());
+        let mut below = Vec::with_capacity(pieces + 1);
+        // The first start lies below all pieces; the second one begins them.
+        for (at, start) in (0..).zip(starts).skip(1) {
+            let piece = start.steps_above(low, shift);
+            below.resize(below.len().max(piece + 1), at);
+        }
+        let all = starts.len() as u32;
+        below.resize(below.len().max(1), all);
+        below.push(all);
+        Self {
+            low,
+            shift,
+            below: below.into(),
+        }
+    }
+
+    /// Starts among which the first one lies that is above a number.
+    #[inline]
+    fn among(&self, number: N) -> Range<usize> {
+        let last = self.below.len().saturating_sub(2);
+        let piece = number.steps_above(self.low, self.shift).min(last);
+        match self.below.get(piece..piece + 2) {
+            Some(&[from, to]) => from as usize..to as usize,
+            _ => 0..0,
+        }
+    }
 }
 
 impl<N: Number> Ranges<N> {
@@ -150,15 +212,10 @@ impl<N: Number> Ranges<N> {
     /// The place of the range behind that of a number.
     #[inline]
     fn behind(&self, number: N) -> usize {
-        // The first start is zero, so that some start is never behind.
-        let top = self.tops.partition_point(|start| *start <= number);
-        let from = top.saturating_sub(1) * STEP;
-        let part = self.starts.get(self.block(from)).unwrap_or(&[]);
-        from + part.partition_point(|start| *start <= number)
-    }
-
-    fn block(&self, from: usize) -> Range<usize> {
-        from..(from + STEP).min(self.starts.len())
+        let among = self.index.among(number);
+        let from = among.start;
+        let starts = self.starts.get(among).unwrap_or(&[]);
+        from + starts.partition_point(|start| *start <= number)
     }
 
     /// How many ranges.
@@ -169,7 +226,7 @@ impl<N: Number> Ranges<N> {
 
     /// Memory taken, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.starts) + size_of_val(&*self.values) + size_of_val(&*self.tops)
+        size_of_val(&*self.starts) + size_of_val(&*self.values) + size_of_val(&*self.index.below)
     }
 }
 
@@ -217,11 +274,10 @@ impl<N: Number> Parts<N> {
     }
 
     fn into_ranges(self) -> Ranges<N> {
-        let tops = self.starts.iter().copied().step_by(STEP).collect();
         Ranges {
+            index: Index::of(&self.starts),
             starts: self.starts.into(),
             values: self.values.into(),
-            tops,
         }
     }
 }
@@ -303,6 +359,29 @@ mod tests {
             }
             let equal = |pair: &[u32]| pair[0] == pair[1];
             prop_assert!(!found.values.windows(2).any(equal));
+        }
+    }
+
+    proptest! {
+        /// Starts close together in few networks, and at both ends of the space.
+        #[test]
+        fn a_range_is_found_wherever_starts_are(
+            starts in prop::collection::btree_set((0usize..4, any::<u8>()), 0..60),
+            asked in prop::collection::vec((0usize..5, any::<u8>()), 40),
+        ) {
+            const NETWORKS: [u128; 5] =
+                [0, 0x0a00_0000 << 96, 0x2001_0db8 << 96, u128::MAX - 255, 1 << 127];
+            let at = |(network, host): (usize, u8)| NETWORKS[network] + u128::from(host);
+            let mut starts: Vec<u128> = starts.into_iter().map(at).chain([0]).collect();
+            starts.sort_unstable();
+            starts.dedup();
+            let found = Ranges::new(starts.iter().copied().zip(0..));
+            for number in asked.into_iter().map(at) {
+                let behind = starts.iter().filter(|start| **start <= number).count();
+                prop_assert_eq!(found.of(number), behind as u32 - 1);
+                let around = (starts[behind - 1], starts.get(behind).copied());
+                prop_assert_eq!(found.around(number), around);
+            }
         }
     }
 
