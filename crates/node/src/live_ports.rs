@@ -245,7 +245,7 @@ impl LivePorts {
             .collect();
         // What the kernel does not tell is not warned of.
         let kernel = kernel_addresses().unwrap_or_default();
-        port_warnings::warnings(&opened, &kernel, self.kernel.is_some())
+        port_warnings::warnings(&opened, &kernel)
     }
 
     /// What was followed of the kernel; `None` if nothing was.
@@ -791,7 +791,7 @@ impl PacketIo for LivePorts {
 
     fn each_port(&self, each: &mut dyn FnMut(usize, State)) {
         for (number, port) in self.ports[..self.own_ports].iter().enumerate() {
-            each(number, port.state());
+            each(number, port.condition());
         }
     }
 

@@ -4,7 +4,7 @@ mod cables;
 mod host;
 mod networks;
 
-pub use host::{HostAddress, host_warnings};
+pub use host::{Host, HostAddress, HostInterface, host_warnings};
 
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;
