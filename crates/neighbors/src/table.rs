@@ -15,6 +15,7 @@ use messages::is_host;
 use std::collections::{BTreeMap, BTreeSet};
 use twinpath_core::wire::arp::Arp;
 use twinpath_core::wire::neighbor::{self, Kind, NeighborMessage};
+use twinpath_core::wire::vlan;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Frame, Instant, Pools};
 use unresolved::Unresolved;
@@ -202,7 +203,8 @@ impl Neighbors {
         if !addresses.is_some_and(PortAddresses::takes_part) {
             return false;
         }
-        match frame.get(12..14) {
+        let carried_at = vlan::carried_at(frame);
+        match frame.get(carried_at - 2..carried_at) {
             Some(kind) if *kind == ARP => match Arp::of(frame) {
                 Some(message) if self.is_kernels(port, message.target) => false,
                 Some(message) => {

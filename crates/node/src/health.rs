@@ -74,6 +74,10 @@ impl PortStatus {
         let what = [
             (State::Down, "is down"),
             (State::Taken, "has an interface that another process has"),
+            (
+                State::Mastered,
+                "has an interface that a bridge or the like takes packets from",
+            ),
         ];
         let (_, what) = what.into_iter().find(|(one, _)| *one as u8 == state)?;
         Some(format!("port {} {what}", self.name))
@@ -463,6 +467,10 @@ mod tests {
             (
                 State::Taken,
                 &["port outside has an interface that another process has"],
+            ),
+            (
+                State::Mastered,
+                &["port outside has an interface that a bridge or the like takes packets from"],
             ),
             (State::Up, &[]),
         ] {

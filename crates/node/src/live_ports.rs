@@ -213,7 +213,7 @@ impl LivePorts {
             .collect();
         // What the kernel does not tell is not warned of.
         let kernel = kernel_addresses().unwrap_or_default();
-        port_warnings::warnings(&opened, &kernel, self.kernel.is_some())
+        port_warnings::warnings(&opened, &kernel)
     }
 
     /// Looks now and then what became of the interfaces. One that is up, for the first time or again,
@@ -516,7 +516,7 @@ impl PacketIo for LivePorts {
 
     fn each_port(&self, each: &mut dyn FnMut(usize, State)) {
         for (number, port) in self.ports[..self.own_ports].iter().enumerate() {
-            each(number, port.state());
+            each(number, port.condition());
         }
     }
 

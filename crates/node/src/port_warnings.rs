@@ -1,6 +1,5 @@
 //! What is probably not meant so of the interfaces that a run begins with, in words.
 
-use std::net::IpAddr;
 use twinpath_control::service::PortDevice;
 use twinpath_core::wire::Address;
 use twinpath_ports::{KernelAddress, Port, State, kernel_forwards};
@@ -32,7 +31,7 @@ impl<'a> Opened<'a> {
         let addresses = written.map_or(&[][..], |one| &one.addresses);
         Self {
             name,
-            device: port.device(),
+            device: &port.interface().name,
             is_seen_by_kernel: port.is_seen_by_kernel(),
             why_seen: port.why_seen_by_kernel(),
             is_up: port.state() == State::Up,
@@ -43,12 +42,11 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// All of it. `kernel` are the kernel's addresses; where its routes are followed it forwards whatever
-/// addresses it has.
-pub fn warnings(ports: &[Opened<'_>], kernel: &[KernelAddress], is_followed: bool) -> Vec<String> {
+/// All of it. `kernel` are the kernel's addresses.
+pub fn warnings(ports: &[Opened<'_>], kernel: &[KernelAddress]) -> Vec<String> {
     let of_port = |port: &Opened<'_>| {
         let claimed = claimed_twice(port, kernel);
-        let forwarded = forwarded(port, kernel, is_followed);
+        let forwarded = forwarded(port);
         let how = fallback(port).into_iter().chain(seen(port));
         let how = how.chain(without_tags(port));
         let all = down(port)
@@ -112,17 +110,14 @@ fn claimed_twice(port: &Opened<'_>, kernel: &[KernelAddress]) -> Vec<String> {
     told.collect()
 }
 
-/// IP versions of which the kernel forwards what it sees of the port: each packet would arrive twice,
-/// once as if there were no service.
-fn forwarded(port: &Opened<'_>, kernel: &[KernelAddress], is_followed: bool) -> Vec<String> {
+/// IP versions of which the kernel forwards what it sees of the port, with addresses there or without: each
+/// packet would arrive twice, once as if there were no service.
+fn forwarded(port: &Opened<'_>) -> Vec<String> {
     let device = port.device;
-    let is_it = |version: &&str| {
-        let has_address = || kernel.iter().any(|one| is_routed(one, device, version));
-        (is_followed || has_address()) && kernel_forwards(device, version)
-    };
     if !port.is_seen_by_kernel {
         return Vec::new();
     }
+    let is_it = |version: &&str| kernel_forwards(device, version);
     let versions = ["ipv4", "ipv6"];
     let told = versions.iter().copied().filter(is_it).map(|version| {
         format!(
@@ -130,13 +125,6 @@ fn forwarded(port: &Opened<'_>, kernel: &[KernelAddress], is_followed: bool) -> 
         )
     });
     told.collect()
-}
-
-/// Whether hosts may send to the kernel by this address what is for others. Those of a link (`fe80::/10`)
-/// every interface has.
-fn is_routed(one: &KernelAddress, device: &str, version: &str) -> bool {
-    let is_of_link = matches!(one.address, IpAddr::V6(address) if address.is_unicast_link_local());
-    one.device == device && one.version() == version && !is_of_link
 }
 
 #[cfg(test)]
@@ -167,13 +155,13 @@ mod tests {
 
     #[test]
     fn a_port_that_is_down_is_named_with_its_interface() {
-        let told = warnings(&[port(false, &[])], &[], false);
+        let told = warnings(&[port(false, &[])], &[]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
             told[0].starts_with("the port wan (eth0) is down"),
             "{told:?}"
         );
-        assert!(warnings(&[port(true, &[])], &[], false).is_empty());
+        assert!(warnings(&[port(true, &[])], &[]).is_empty());
     }
 
     #[test]
@@ -184,7 +172,7 @@ mod tests {
             may_lose_tags: true,
             ..port(true, &[])
         };
-        let told = warnings(&[lacking], &[], false);
+        let told = warnings(&[lacking], &[]);
         assert_eq!(told.len(), 3, "{told:?}");
         let by =
             "the port wan (eth0) is by AF_PACKET, for AF_XDP is not to be had: an MTU of 9000;";
@@ -201,17 +189,9 @@ mod tests {
     fn addresses_that_the_kernel_has_too_are_told() {
         let kernel = [kernel("eth7", "192.0.2.1"), kernel("eth0", "2001:db8::1")];
         let ports = [port(true, &["192.0.2.1", "2001:db8::2"])];
-        let told = warnings(&ports, &kernel, false);
+        let told = warnings(&ports, &kernel);
         assert_eq!(told.len(), 1, "{told:?}");
         let expected = "192.0.2.1 is the port wan's, and the kernel has it on eth7, too";
         assert!(told[0].starts_with(expected), "{told:?}");
-    }
-
-    #[test]
-    fn addresses_of_a_link_make_no_host_send_through_the_kernel() {
-        let by = |address, version| is_routed(&kernel("eth0", address), "eth0", version);
-        assert!(by("192.0.2.1", "ipv4") && !by("192.0.2.1", "ipv6"));
-        assert!(by("2001:db8::1", "ipv6") && !by("fe80::1", "ipv6"));
-        assert!(!is_routed(&kernel("eth1", "192.0.2.1"), "eth0", "ipv4"));
     }
 }

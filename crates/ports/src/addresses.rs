@@ -1,7 +1,6 @@
 //! The addresses that the kernel has, and whether it forwards what it receives there.
 
 use crate::sys;
-use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,22 +36,31 @@ impl KernelAddress {
 }
 
 /// Whether the kernel forwards what an interface receives of a version of IP (`ipv4` or `ipv6`) that is not
-/// for itself. No where it does not tell.
+/// for itself, with addresses there or without. No where it does not tell.
 pub fn kernel_forwards(device: &str, version: &str) -> bool {
-    let path = format!("/proc/sys/net/{version}/conf/{device}/forwarding");
-    std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    let is_on = |name| setting(device, version, name).is_some_and(|value| value != 0);
+    is_on("forwarding") && !is_on("disable_ipv6")
+}
+
+/// Whether the kernel takes addresses and routes of IPv6 from whoever advertises them at an interface
+/// (RFC 4861 §6.3.4; `accept_ra`, of which 1 is for hosts, that do not forward). No where it does not tell.
+pub fn kernel_takes_advertisements(device: &str) -> bool {
+    let value = |name| setting(device, "ipv6", name).unwrap_or(0);
+    let is_host = value("forwarding") == 0;
+    value("disable_ipv6") == 0 && (value("accept_ra") == 2 || is_host && value("accept_ra") != 0)
+}
+
+/// A number among the kernel's settings of an interface.
+fn setting(device: &str, version: &str, name: &str) -> Option<i32> {
+    let path = format!("/proc/sys/net/{version}/conf/{device}/{name}");
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Nothing for addresses of other kinds.
 fn read(one: &libc::ifaddrs) -> Option<KernelAddress> {
-    if one.ifa_name.is_null() {
-        return None;
-    }
     let address = ip(one.ifa_addr)?;
-    // SAFETY: a string that ends with a zero, and is there as long as the list is.
-    let device = unsafe { CStr::from_ptr(one.ifa_name) };
     Some(KernelAddress {
-        device: device.to_string_lossy().into_owned(),
+        device: sys::name_of(one)?,
         address,
         prefix_bits: prefix_bits(address, ip(one.ifa_netmask)),
     })
@@ -96,6 +104,40 @@ fn prefix_bits(address: IpAddr, mask: Option<IpAddr>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinpath_netns::{Network, is_possible};
+
+    /// As the kernel decides by its settings.
+    #[test]
+    fn settings_of_an_interface_are_read() {
+        if !is_possible() {
+            return;
+        }
+        let mut network = Network::new();
+        network.cable("middle port0", "left eth0");
+        let set = |words: &str| {
+            let set = network.run("middle", "sysctl", &["-qw", &format!("net.{words}")]);
+            assert!(set.status.success(), "{set:?}");
+        };
+        let asked = || {
+            let v4_and_v6 = || ["ipv4", "ipv6"].map(|version| kernel_forwards("port0", version));
+            let both = move || (v4_and_v6(), kernel_takes_advertisements("port0"));
+            network.on("middle", both).join().expect("no panic")
+        };
+        set("ipv4.ip_forward=0");
+        for (words, forwards, takes) in [
+            ("ipv6.conf.port0.accept_ra=1", [false, false], true),
+            ("ipv4.conf.port0.forwarding=1", [true, false], true),
+            ("ipv6.conf.port0.forwarding=1", [true, true], false),
+            ("ipv6.conf.port0.accept_ra=2", [true, true], true),
+            ("ipv6.conf.port0.disable_ipv6=1", [true, false], false),
+            ("ipv6.conf.port0.disable_ipv6=0", [true, true], true),
+            ("ipv6.conf.port0.accept_ra=0", [true, true], false),
+        ] {
+            set(words);
+            assert_eq!(asked(), (forwards, takes), "{words}");
+        }
+        assert!(!kernel_forwards("no-such-if", "ipv4"));
+    }
 
     #[test]
     fn the_loopback_has_its_address() {

@@ -1,13 +1,15 @@
 //! What the kernel tells of an interface.
 
+use crate::master::Master;
 use crate::{carrier, sys};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsRawFd;
 
 /// An interface, as it is at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// Its name, whichever of its names it was asked for by.
     pub name: String,
     /// Its number.
     pub index: u32,
@@ -28,6 +30,8 @@ pub struct Interface {
     pub queues: u32,
     /// How many receive queues may be in use at most.
     pub most_queues: u32,
+    /// What takes the frames that arrive there, if something does, such as a bridge.
+    pub master: Option<Master>,
 }
 
 /// The longest name of an interface in bytes, without the zero at its end.
@@ -72,6 +76,7 @@ impl Interface {
     /// There is no interface of this name.
     pub fn of(name: &str) -> io::Result<Self> {
         let index = sys::interface_index(name)?;
+        let name = &sys::interface_name(index).ok_or(io::ErrorKind::NotFound)?;
         let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         let ask = |request| {
             let mut answer = request_for(name);
@@ -89,7 +94,7 @@ impl Interface {
         let (driver, is_hardware) = driver(fd, name);
         let (queues, most_queues) = queues(fd, name);
         Ok(Self {
-            name: name.to_owned(),
+            name: name.clone(),
             index,
             mac: std::array::from_fn(|at| hardware[at] as u8),
             mtu: usize::try_from(mtu).unwrap_or(0),
@@ -99,8 +104,23 @@ impl Interface {
             is_hardware,
             queues,
             most_queues,
+            // Who is not told knows of none.
+            master: Master::of(index).ok().flatten(),
         })
     }
+
+    /// Whether it is a tap (or a tun) that a program has made.
+    pub fn is_tap(&self) -> bool {
+        self.driver == "tun"
+    }
+}
+
+/// The names of all interfaces of this host in their order, each once.
+pub fn interface_names() -> Vec<String> {
+    let mut names = BTreeSet::new();
+    // Who is not told has none to tell of.
+    let _ = sys::interface_addresses(|one| names.extend(sys::name_of(one)));
+    names.into_iter().collect()
 }
 
 /// A request about an interface, all zero but for its name.
@@ -218,6 +238,7 @@ mod tests {
         let loopback = Interface::of("lo").expect("every host has one");
         assert!(loopback.index > 0 && loopback.mtu >= 1500);
         assert_eq!((loopback.mac, loopback.queues), ([0; 6], 1));
+        assert!(interface_names().contains(&"lo".into()));
         assert!(Interface::of("no-such-if").is_err());
         assert!(Interface::of("a\0b").is_err());
     }

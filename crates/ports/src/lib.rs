@@ -30,6 +30,7 @@ mod counters;
 pub mod descriptor_store;
 mod filter;
 pub mod interface;
+mod master;
 mod messages;
 pub mod offload;
 pub mod packet;
@@ -42,9 +43,12 @@ pub mod tap;
 mod umem;
 pub mod xdp;
 
-pub use addresses::{KernelAddress, kernel_addresses, kernel_forwards};
+pub use addresses::{
+    KernelAddress, kernel_addresses, kernel_forwards, kernel_takes_advertisements,
+};
 pub use counters::PortCounters;
 pub use descriptor_store::DescriptorStore;
+pub use master::Master;
 pub use part::Part;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
 pub use program::HostPrefix;

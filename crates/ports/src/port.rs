@@ -2,7 +2,7 @@
 
 use crate::claim::{Claim, once_it_is_free};
 use crate::counters::PortCounters;
-use crate::interface::Interface;
+use crate::interface::{Interface, interface_names};
 use crate::packet::{Kernel, PacketPort};
 use crate::part::Part;
 use crate::program::HostPrefix;
@@ -69,6 +69,8 @@ pub enum State {
     /// The interface has come back as another, and another process has that one: nothing comes and goes here
     /// until that process lets go of it.
     Taken,
+    /// They do, but a bridge or the like has been given the interface, and takes what arrives past the node.
+    Mastered,
 }
 
 /// Why a port cannot be opened.
@@ -78,7 +80,7 @@ pub struct OpenError {
     device: String,
     driver: &'static str,
     source: io::Error,
-    hint: &'static str,
+    hint: String,
 }
 
 impl OpenError {
@@ -86,11 +88,12 @@ impl OpenError {
         Self {
             device: config.device.clone(),
             driver: driver.name(),
-            hint: match source.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    " (expected root, or CAP_NET_RAW and CAP_NET_ADMIN)"
+            hint: match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => {
+                    " (expected root, or CAP_NET_RAW and CAP_NET_ADMIN)".into()
                 }
-                _ => "",
+                Some(libc::ENODEV) => format!(" (this host has {})", interface_names().join(", ")),
+                _ => String::new(),
             },
             source,
         }
@@ -108,6 +111,10 @@ impl PortConfig {
     fn claim(&self, part: &Part) -> Result<Option<Arc<Claim>>, OpenError> {
         match Interface::of(&self.device) {
             Ok(interface) if self.driver != Driver::Tap => {
+                if let Some(master) = &interface.master {
+                    let why = io::Error::other(master.refusal(&interface.name));
+                    return Err(OpenError::new(self, self.driver, why));
+                }
                 let claim = once_it_is_free(|| part.claim(&interface));
                 claim.map_err(|source| OpenError::new(self, self.driver, source))
             }
@@ -363,6 +370,14 @@ impl Port {
         self.state
     }
 
+    /// The same, and whether the packets are the node's alone: what is wrong with the port, if something is.
+    pub fn condition(&self) -> State {
+        match self.state {
+            State::Up if self.interface.master.is_some() => State::Mastered,
+            state => state,
+        }
+    }
+
     /// What was counted.
     pub fn counters(&self) -> PortCounters {
         let missed = match &self.opened {
@@ -489,6 +504,7 @@ impl Port {
             self.tell_host();
         }
         self.set_mtu(now.mtu);
+        self.note_master(&now);
         let is_running = now.is_running;
         let is_same = now.index == self.interface.index;
         let was_away = is_same && now.carrier_losses != self.interface.carrier_losses;
@@ -525,6 +541,18 @@ impl Port {
             self.notes.push(format!(
                 "{device} was made anew, and another twinpath has it: nothing comes and leaves there until that one ends, which is looked for ten times a second"
             ));
+        }
+    }
+
+    /// An interface that is given to a bridge while a port has it: what the bridge takes is past the service, and
+    /// nobody but whoever did that can tell which of the two is meant.
+    fn note_master(&mut self, now: &Interface) {
+        let told = now
+            .master
+            .as_ref()
+            .filter(|_| now.master != self.interface.master && self.part.number == 0);
+        if let Some(master) = told {
+            self.notes.push(master.refusal(&now.name));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Calls of the system, each wrapped so that what is handed in lives long enough.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -129,6 +129,23 @@ fn network_of(fd: &OwnedFd) -> Option<u64> {
     option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, 0u64).ok()
 }
 
+/// Sends a message.
+pub fn send(fd: RawFd, message: &[u8]) -> io::Result<()> {
+    // SAFETY: the message lives during the call, and its length is handed in.
+    let sent = unsafe { libc::send(fd, message.as_ptr().cast(), message.len(), 0) };
+    match sent {
+        ..0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Receives a message. Returns its length, of which what does not fit is lost.
+pub fn receive(fd: RawFd, message: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the buffer lives during the call, and its length is handed in.
+    let len = unsafe { libc::recv(fd, message.as_mut_ptr().cast(), message.len(), 0) };
+    usize::try_from(len).map_err(|_| io::Error::last_os_error())
+}
+
 /// An ioctl that reads and writes one value.
 pub fn ioctl<T>(fd: RawFd, request: libc::c_ulong, value: &mut T) -> io::Result<()> {
     // SAFETY: the value lives during the call, and each request used here is about such a value.
@@ -191,11 +208,29 @@ pub fn interface_addresses(mut each: impl FnMut(&libc::ifaddrs)) -> io::Result<(
     Ok(())
 }
 
+/// The name of an interface in the system's list.
+pub fn name_of(one: &libc::ifaddrs) -> Option<String> {
+    if one.ifa_name.is_null() {
+        return None;
+    }
+    // SAFETY: a string that ends with a zero, and is there as long as the list is.
+    let name = unsafe { CStr::from_ptr(one.ifa_name) };
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// The name of the interface of this number, if there is one.
+pub fn interface_name(index: u32) -> Option<String> {
+    let mut name = [0; libc::IFNAMSIZ];
+    // SAFETY: the buffer is as long as a name may be.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
+    let name = CStr::from_bytes_until_nul(&name).ok();
+    let name = name.filter(|_| !found.is_null());
+    name.map(|name| name.to_string_lossy().into_owned())
+}
+
 /// Whether there is an interface of this number.
 pub fn has_interface(index: u32) -> bool {
-    let mut name: [libc::c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-    // SAFETY: the buffer is as long as a name may be.
-    !unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null()
+    interface_name(index).is_some()
 }
 
 /// Blocks until one of several descriptors can be read, or for so long.

@@ -3,14 +3,14 @@
 use crate::error::CommandError;
 use std::fmt::{self, Display, Formatter};
 use std::fs;
-use std::path::Path;
 use twinpath_control::report::units;
 use twinpath_control::service::{
-    Fault, HostAddress, PortDriver, Service, ServiceError, host_warnings,
+    Fault, Host, HostAddress, HostInterface, PortDriver, Service, ServiceError, host_warnings,
 };
 use twinpath_node::source::Tunnels;
 use twinpath_node::wiring::{self, BuildError, MemoryPart};
-use twinpath_ports::{KernelAddress, kernel_forwards};
+use twinpath_ports::interface::{Interface, interface_names};
+use twinpath_ports::{KernelAddress, kernel_forwards, kernel_takes_advertisements};
 
 /// Refuses a service that cannot be built, or whose sizes this machine has no memory for: with all
 /// reasons, each at its place in the file.
@@ -55,18 +55,16 @@ fn forbidden_cpu(service: &Service) -> Option<Fault> {
     Some(service.wrong_at(&["run", "cpus"], message))
 }
 
-/// Where Linux lists its network interfaces.
-const INTERFACES: &str = "/sys/class/net";
-
 /// Ports whose interface this machine does not have: the file may be for another one.
 pub fn absent_devices(service: &Service) -> Vec<Fault> {
-    let interfaces = Path::new(INTERFACES);
-    let is_absent = |device: &str| interfaces.is_dir() && !interfaces.join(device).exists();
+    let all = interface_names();
+    let is_absent = |device: &str| !all.is_empty() && Interface::of(device).is_err();
+    let all = all.join(", ");
     let ports = service.ports.iter().zip(&service.devices);
     let ports = ports.filter(|(_, one)| one.driver != PortDriver::Tap && is_absent(&one.device));
     let ports = ports.map(|(port, one)| {
         let message = format!(
-            "this machine has no interface {}: port {port} cannot be opened here",
+            "this machine has no interface {}: port {port} cannot be opened here; expected one that is there ({all})",
             one.device
         );
         service.wrong_at(&["ports", port, "device"], message)
@@ -82,16 +80,39 @@ pub fn absent_devices(service: &Service) -> Vec<Fault> {
     ports.chain(servers).collect()
 }
 
-/// What does not go together with the addresses that this machine's kernel has.
+/// What does not go together with the addresses that this machine's kernel has, and with its interfaces.
 pub fn host_doubts(service: &Service) -> Vec<Fault> {
-    host_warnings(service, &host_addresses())
+    let interfaces = service.devices.iter();
+    let interfaces = interfaces.filter_map(|one| host_interface(&one.device));
+    let host = Host {
+        addresses: host_addresses(),
+        interfaces: interfaces.collect(),
+    };
+    host_warnings(service, &host)
+}
+
+/// An interface of this machine, and what its kernel does there.
+fn host_interface(device: &str) -> Option<HostInterface> {
+    let interface = Interface::of(device).ok()?;
+    let (is_tap, name) = (interface.is_tap(), interface.name);
+    let forwards = ["ipv4", "ipv6"].into_iter();
+    Some(HostInterface {
+        device: device.to_owned(),
+        mtu: interface.mtu,
+        is_tap,
+        refusal: interface.master.map(|master| master.refusal(device)),
+        forwards: forwards
+            .filter(|version| kernel_forwards(&name, version))
+            .collect(),
+        takes_advertisements: kernel_takes_advertisements(&name),
+        name,
+    })
 }
 
 /// The addresses that this machine's kernel has; none where it does not tell.
 pub fn host_addresses() -> Vec<HostAddress> {
     let all = twinpath_ports::kernel_addresses().unwrap_or_default();
     let address = |one: KernelAddress| HostAddress {
-        is_forwarding: kernel_forwards(&one.device, one.version()),
         device: one.device,
         address: one.address.into(),
         prefix_bits: one.prefix_bits,

@@ -2,7 +2,8 @@
 
 use crate::address::{Address, MacAddress};
 use crate::bytes::u16_at;
-use crate::ethernet::{self, MIN_FRAME_BYTES};
+use crate::ethernet::MIN_FRAME_BYTES;
+use crate::vlan;
 
 /// EtherType of ARP.
 pub const ETHER_TYPE: u16 = 0x0806;
@@ -29,12 +30,12 @@ pub struct Arp {
 }
 
 impl Arp {
-    /// The message of an untagged frame; `None` if it is none that this host understands.
+    /// The message of a frame that is in no VLAN; `None` if it is none that this host understands.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
-        let start = ethernet::HEADER_BYTES;
+        let start = vlan::carried_at(frame);
         let message = frame.get(start..start + MESSAGE_BYTES)?;
-        if u16_at(frame, 12) != ETHER_TYPE || message[..6] != KINDS {
+        if u16_at(frame, start - 2) != ETHER_TYPE || message[..6] != KINDS {
             return None;
         }
         let is_reply = match u16_at(message, 6) {

@@ -4,6 +4,7 @@ use crate::address::{Address, MacAddress};
 use crate::checksum;
 use crate::ethernet;
 use crate::ipv6;
+use crate::vlan;
 
 /// ICMPv6 type of a question.
 pub const SOLICITATION: u8 = 135;
@@ -56,9 +57,11 @@ pub enum Kind {
 }
 
 impl NeighborMessage {
-    /// The message of an untagged frame; `None` if it is none, or not valid (RFC 4861 §7.1).
+    /// The message of a frame that is in no VLAN; `None` if it is none, or not valid (RFC 4861 §7.1).
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
+        // As if no tag were there.
+        let frame = frame.get(vlan::carried_at(frame) - IP_AT..)?;
         let header = frame.get(IP_AT..MESSAGE_AT)?;
         let is_message = frame[12..14] == ETHER_TYPE.to_be_bytes()
             && header[0] >> 4 == 6

@@ -19,6 +19,21 @@ pub fn tags_len(frame: &[u8]) -> usize {
     tags.iter().take_while(is_tag).count() * TAG_BYTES
 }
 
+/// Where the bytes begin that a frame of no VLAN carries, right behind their EtherType: a tag that has a priority
+/// alone, and names no VLAN, is passed over (IEEE 802.1Q §6.9.1).
+#[must_use]
+pub fn carried_at(frame: &[u8]) -> usize {
+    let tag = frame.get(ethernet::ETHER_TYPE_AT..).unwrap_or_default();
+    match *tag {
+        [a, b, high, low, ..]
+            if protocol::is_vlan(u16::from_be_bytes([a, b])) && (high & 0x0f, low) == (0, 0) =>
+        {
+            ethernet::HEADER_BYTES + TAG_BYTES
+        }
+        _ => ethernet::HEADER_BYTES,
+    }
+}
+
 /// A VLAN tag that is there.
 #[derive(Copy, Clone, Debug)]
 pub struct VlanView<'a> {
@@ -139,6 +154,22 @@ mod tests {
             assert_eq!(tags_len(&[&addresses[..], behind].concat()), expected);
         }
         assert_eq!(tags_len(&addresses[..9]), 0);
+    }
+
+    #[test]
+    fn a_tag_with_a_priority_alone_is_passed_over() {
+        let addresses = [0; 12];
+        for (behind, expected) in [
+            (&[0x08, 0x06, 0, 1][..], 14),
+            (&[0x81, 0, 0x60, 0, 0x08, 0x06], 18),
+            (&[0x88, 0xa8, 0, 0, 0x08, 0x06], 18),
+            (&[0x81, 0, 0x60, 7, 0x08, 0x06], 14),
+            (&[0x81, 0, 0x61, 0, 0x08, 0x06], 14),
+            (&[0x81, 0, 0x60], 14),
+        ] {
+            assert_eq!(carried_at(&[&addresses[..], behind].concat()), expected);
+        }
+        assert_eq!(carried_at(&addresses[..9]), 14);
     }
 
     #[test]

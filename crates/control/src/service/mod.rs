@@ -129,7 +129,7 @@ pub use sections::{
 };
 pub use split::{BackOff, BackOffMode, Class, MemoryServer, Split, Store};
 pub use telemetry::{Ipfix, Metrics};
-pub use warnings::{HostAddress, host_warnings, warnings};
+pub use warnings::{Host, HostAddress, HostInterface, host_warnings, warnings};
 
 use chain::Names;
 use faults::{Faults, Gone};

@@ -5,7 +5,7 @@ mod host;
 mod networks;
 mod sides;
 
-pub use host::{HostAddress, host_warnings};
+pub use host::{Host, HostAddress, HostInterface, host_warnings};
 
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;

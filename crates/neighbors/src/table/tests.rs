@@ -101,6 +101,45 @@ fn answer(sender: &str, mac: MacAddress) -> Vec<u8> {
     }
 }
 
+/// Found by an attacker: who sends its questions with a priority, in no VLAN, got no answers. In a VLAN it gets none.
+#[test]
+fn a_question_with_a_priority_is_answered() {
+    let arp = Arp {
+        is_reply: false,
+        sender_mac: HOST,
+        sender: ip("10.0.0.9"),
+        target_mac: MacAddress([0; 6]),
+        target: ip("10.0.0.1"),
+    };
+    let discovery = NeighborMessage {
+        kind: Kind::Solicitation,
+        source: ip("fd00::9"),
+        destination: neighbor::solicited_node(ip("fd00::1")),
+        target: ip("fd00::1"),
+        link_address: Some(HOST),
+    };
+    let (solicitation, len) = discovery.to_frame(HOST, everybody(ip("fd00::1")));
+    let arp = arp.to_frame(MacAddress([0xff; 6]));
+    for question in [&arp[..], &solicitation[..len]] {
+        let tagged = |number: u8| {
+            let tag = [0x81, 0x00, 0x60, number];
+            [&question[..12], &tag, &question[12..]].concat()
+        };
+        for (frame, is_answered) in [
+            (question.to_vec(), true),
+            (tagged(0), true),
+            (tagged(7), false),
+        ] {
+            let mut bench = Bench::new(Limits::default());
+            let (mut out, now) = (Leaving::new(), bench.now);
+            let pools = &mut bench.pools;
+            let is_done = bench.neighbors.arrived(0, &frame, now, pools, &mut out);
+            assert_eq!(is_done, is_answered);
+            assert_eq!(out.len(), usize::from(is_answered));
+        }
+    }
+}
+
 /// Whether a frame asks for an address, and of whom.
 fn question(frame: &[u8]) -> Option<(Address, MacAddress)> {
     let to = MacAddress(*frame.first_chunk().expect("a frame"));

@@ -21,6 +21,7 @@ use twinpath_kernel::socket::Received;
 use twinpath_kernel::view::Interest;
 use twinpath_kernel::{KernelMonitor, NeighborChange, Socket};
 use twinpath_nf::router;
+use twinpath_ports::interface::Interface;
 
 /// How long the kernel may take to tell all that it knows.
 pub const FIRST_TIME: Duration = Duration::from_secs(30);
@@ -336,6 +337,11 @@ impl KernelFollower {
     }
 }
 
+/// What the kernel calls an interface in its messages: it may have other names.
+fn kernels_name(device: &str) -> String {
+    Interface::of(device).map_or_else(|_| device.to_owned(), |interface| interface.name)
+}
+
 /// What is to be known for a service.
 fn interest(service: &Service) -> Option<Interest> {
     let mut chain = service.chain.iter();
@@ -346,7 +352,7 @@ fn interest(service: &Service) -> Option<Interest> {
     // What the kernel has at a tap is the other end's.
     let ports = service.devices.iter().map(|device| match device.driver {
         PortDriver::Tap => None,
-        _ => Some(device.device.clone()),
+        _ => Some(kernels_name(&device.device)),
     });
     let most = router.most_routes();
     Some(Interest {

@@ -123,10 +123,24 @@ fn gateway_because(both: [&Interface; 2]) -> String {
     };
     let with = both.into_iter().filter(|one| !one.addresses.is_empty());
     let told: Vec<_> = with.map(of_one).collect();
+    let [inside, outside] = both.map(|one| &one.name);
     format!(
-        "this host has {}, so the file is one for a gateway with the kernel's routes: a bump in the wire would cut the host off",
-        told.join(" and ")
+        "this host has {}, so the file is one for a gateway with the kernel's routes: a bump in the wire would cut the host off; the kernel should not forward, too, nor take routes from any host: sysctl -w {}",
+        told.join(" and "),
+        settings_beside([inside, outside]).join(" ")
     )
+}
+
+/// The settings of a kernel that a gateway with its routes goes together with.
+fn settings_beside(interfaces: [&str; 2]) -> Vec<String> {
+    let of_one = |name| {
+        [
+            format!("net.ipv4.conf.{name}.forwarding=0"),
+            format!("net.ipv6.conf.{name}.forwarding=0"),
+            format!("net.ipv6.conf.{name}.accept_ra=0"),
+        ]
+    };
+    interfaces.into_iter().flat_map(of_one).collect()
 }
 
 /// What somebody should know who names an interface of this host and something else.
@@ -266,7 +280,7 @@ fn sentence(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_control::service::{EtherType, host_warnings, warnings};
+    use twinpath_control::service::{EtherType, Host, host_warnings, warnings};
 
     /// A card that is up.
     fn interface(name: &str) -> Interface {
@@ -285,7 +299,6 @@ mod tests {
             device: name.into(),
             address: text.parse().expect(text),
             prefix_bits: *prefix_bits,
-            is_forwarding: false,
         };
         Interface {
             addresses: addresses.iter().map(address).collect(),
@@ -316,7 +329,10 @@ mod tests {
         let inside = "# inside = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]\n";
         assert!(text.contains(inside), "{text}");
         let service = read(&text);
-        let host: Vec<_> = all.iter().flat_map(|one| one.addresses.clone()).collect();
+        let host = Host {
+            addresses: all.iter().flat_map(|one| one.addresses.clone()).collect(),
+            ..Host::default()
+        };
         assert_eq!(warnings(&service), []);
         assert_eq!(host_warnings(&service, &host), []);
         let translating = uncommented(&text, "# [napt]", "# Figures");
@@ -354,6 +370,10 @@ mod tests {
             told.starts_with("this host has 192.0.2.2/24 on eth0, so "),
             "{told}"
         );
+        for name in ["eth1", "eth0"] {
+            let setting = format!(" net.ipv6.conf.{name}.accept_ra=0");
+            assert!(told.contains(&setting), "{told}");
+        }
     }
 
     /// What is said of a translation is a whole service beside the firewall.

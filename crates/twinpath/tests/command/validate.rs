@@ -315,6 +315,10 @@ fn interfaces_that_are_not_there_are_told() {
     assert_eq!(said.code, Some(2), "{said:?}");
     let told = "error: x.toml:4:9: port one: interface none77: cannot open it by ";
     assert!(said.err.contains(told), "{said:?}");
+    assert!(
+        said.err.contains("(this host has ") && said.err.contains("lo"),
+        "{said:?}"
+    );
 }
 
 /// A processor that is not there is told by all that read the file as a run does.

@@ -34,10 +34,14 @@ pub fn network() -> Network {
     network
 }
 
-/// A host's kernel does not forward what the service forwards.
+/// A host's kernel does not forward what the service forwards, and takes routes from no host.
 fn forwards_nothing(network: &Network, host: &str) {
     let settings = ["net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0"];
-    for setting in settings {
+    let advertised = ["lan", "wan"].map(|name| format!("net.ipv6.conf.{name}.accept_ra=0"));
+    for setting in settings
+        .into_iter()
+        .chain(advertised.iter().map(String::as_str))
+    {
         succeed(network, host, "sysctl", &["-q", "-w", setting]);
     }
 }

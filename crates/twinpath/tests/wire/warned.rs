@@ -49,6 +49,25 @@ fn a_second_process_on_the_same_interfaces_is_refused() {
     assert!(said.status.success(), "{said:?}");
 }
 
+/// Found by an attacker: what a bridge took from its interfaces crossed it past the service, and nobody was told.
+#[test]
+fn an_interface_of_a_bridge_is_refused() {
+    if !is_possible() {
+        return;
+    }
+    let network = cut_network();
+    network.ip("middle", "link add br0 type bridge");
+    network.ip("middle", "link set outside master br0");
+    for driver in super::DRIVERS {
+        let said = another(&network, BUMP, driver);
+        let told = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(2), "{told}");
+        let expected =
+            "outside belongs to the bridge br0, which takes what arrives there past this service";
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
 #[test]
 fn a_port_that_is_down_is_told_at_both_ends_of_a_run() {
     if !is_possible() {
@@ -70,7 +89,7 @@ fn a_port_that_is_down_is_told_at_both_ends_of_a_run() {
     );
 }
 
-/// The kernel has an address on each interface, of which one is the port's, too, and forwards.
+/// The kernel has an address on one interface, which is the port's, too, and forwards from both.
 #[test]
 fn a_kernel_that_forwards_past_the_service_is_told() {
     if !is_possible() {
@@ -85,9 +104,11 @@ fn a_kernel_that_forwards_past_the_service_is_told() {
         let claiming = "driver = \"af_packet\", addresses = [\"10.9.0.9/24\"]";
         let text = BUMP.replacen("driver = \"af_packet\"", claiming, 1);
         let told = told(Middle::start(&network, &text));
-        let forwards = "the kernel forwards packets of inside, too";
-        assert_eq!(told.contains(forwards), is_told, "{told}");
-        assert!(!told.contains("forwards packets of outside"), "{told}");
+        // Found by an attacker: nothing was said of the one without addresses.
+        for port in ["inside", "outside"] {
+            let forwards = format!("the kernel forwards packets of {port}, too");
+            assert_eq!(told.contains(&forwards), is_told, "{told}");
+        }
         let claimed = "10.9.0.9 is the port inside's, and the kernel has it on inside, too";
         assert!(told.contains(claimed), "{told}");
     }

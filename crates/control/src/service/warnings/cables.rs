@@ -21,9 +21,11 @@ impl Found {
         self.shared_pools(service);
         self.unlimited_hosts(service);
         self.dropped_questions(service);
+        self.loopbacks(service);
         for instance in &service.chain {
             if let Some(router) = instance.config.of::<router::Config>() {
                 self.gateways_elsewhere(service, &instance.name, router);
+                self.unanswered_routers(service, &instance.name, router);
                 self.untold_lengths(service, &instance.name, router);
             }
         }
@@ -129,24 +131,53 @@ impl Found {
     /// Next hops that nobody on their port's cable is.
     fn gateways_elsewhere(&mut self, service: &Service, name: &str, router: &router::Config) {
         for (place, hop) in router.next_hops().iter().enumerate() {
-            let Some((gateway, device)) = hop
-                .gateway()
-                .zip(service.devices.get(usize::from(hop.port)))
-            else {
+            let Some(device) = service.devices.get(usize::from(hop.port)) else {
                 continue;
             };
-            let is_near = is_of_link(gateway) || networks(device).any(|one| one.includes(gateway));
-            if !is_near && !device.addresses.is_empty() {
-                let port = service.ports.get(usize::from(hop.port));
-                let message = format!(
-                    "{gateway} is in no network of {}, so nobody there answers for it: expected an address of {}",
-                    port.map_or("its port", String::as_str),
-                    networks(device)
-                        .map(|one| one.to_string())
-                        .collect::<Vec<_>>()
-                        .join(" or ")
-                );
+            let port = service.ports.get(usize::from(hop.port));
+            let port = port.map_or("its port", String::as_str);
+            let gateway = hop.gateway();
+            let told = gateway.and_then(|gateway| elsewhere(service, gateway, device, port));
+            if let Some(message) = told {
                 self.add([name, "next_hops", &place.to_string()], message);
+            }
+        }
+    }
+
+    /// Addresses that errors come from and pings go to, which hosts of a port's network ask for in vain.
+    fn unanswered_routers(&mut self, service: &Service, name: &str, router: &router::Config) {
+        let keys = ["address", "address6"].into_iter();
+        for (key, own) in keys.zip(router.own_error_addresses()) {
+            let Some(own) = own else { continue };
+            let has_it = |device: &PortDevice| answers(device, own);
+            let in_network = |(_, device): &(_, &PortDevice)| {
+                networks(device).any(|network| network.includes(own))
+            };
+            let mut ports = service.ports.iter().zip(&service.devices);
+            if service.devices.iter().any(has_it) {
+                continue;
+            }
+            if let Some((port, device)) = ports.find(in_network) {
+                let addresses: Vec<_> = device.addresses.iter().map(|one| one.0).collect();
+                let addresses: Vec<_> = addresses
+                    .iter()
+                    .map(|one| one.address.to_string())
+                    .collect();
+                let message = format!(
+                    "{own} is in the network of {port}, and no port has it or answers for it, so nobody there finds it: expected an address of a port, such as {}",
+                    addresses.join(" or ")
+                );
+                self.add([name, key], message);
+            }
+        }
+    }
+
+    /// Ports whose interface has no cable.
+    fn loopbacks(&mut self, service: &Service) {
+        for (port, device) in service.ports.iter().zip(&service.devices) {
+            if device.device == "lo" {
+                let message = "lo is the loopback, by which this host speaks to itself: expected an interface with a cable";
+                self.add(["ports", port, "device"], message.into());
             }
         }
     }
@@ -230,6 +261,32 @@ pub(super) fn outside(service: &Service) -> impl Iterator<Item = &PortDevice> {
         |number: u16| service.inside_ports.is_empty() || !service.inside_ports.contains(&number);
     let devices = (0..).zip(&service.devices);
     devices.filter_map(move |(number, device)| is_outside(number).then_some(device))
+}
+
+/// What is wrong with a gateway that is not at its port, if it can be told.
+fn elsewhere(
+    service: &Service,
+    gateway: Address,
+    device: &PortDevice,
+    port: &str,
+) -> Option<String> {
+    let is_at = |device: &PortDevice| networks(device).any(|one| one.includes(gateway));
+    if is_of_link(gateway) || is_at(device) {
+        return None;
+    }
+    let mut ports = service.ports.iter().zip(&service.devices);
+    if let Some((other, _)) = ports.find(|(_, other)| is_at(other)) {
+        return Some(format!(
+            "{gateway} is in the network of {other}, and not of {port}, so nobody there answers for it: expected port = \"{other}\", or an address of a host at {port}"
+        ));
+    }
+    (!device.addresses.is_empty()).then(|| {
+        let networks: Vec<_> = networks(device).map(|one| one.to_string()).collect();
+        format!(
+            "{gateway} is in no network of {port}, so nobody there answers for it: expected an address of {}",
+            networks.join(" or ")
+        )
+    })
 }
 
 pub(super) fn networks(device: &PortDevice) -> impl Iterator<Item = Prefix> {
@@ -405,6 +462,25 @@ routes = [
                 "\"0.0.0.0/0\", via = \"far\"",
                 24,
                 "IPv4",
+            ),
+            // Found by an attacker: none of these was told.
+            (
+                "port = \"wan\", address",
+                "port = \"lan\", address",
+                19,
+                "198.51.100.1 is in the network of wan, and not of lan, so nobody",
+            ),
+            (
+                "address = \"198.51.100.2\"",
+                "address = \"198.51.100.22\"",
+                15,
+                "198.51.100.22 is in the network of wan, and no port has it",
+            ),
+            (
+                "device = \"e1\"",
+                "device = \"lo\"",
+                6,
+                "lo is the loopback",
             ),
             (
                 "address6 = \"2001:db8:1::1\"\n",

@@ -1,4 +1,4 @@
-//! What does not go together with the addresses that this host's kernel has.
+//! What does not go together with the addresses that this host's kernel has, and with its interfaces.
 
 use super::cables::{addresses, outside, unanswered, vips};
 use super::{Found, translations};
@@ -18,8 +18,47 @@ pub struct HostAddress {
     pub address: Address,
     /// How many leading bits its network has.
     pub prefix_bits: u8,
-    /// Whether the kernel forwards what its interface receives of this version of IP, and is not for itself.
-    pub is_forwarding: bool,
+}
+
+/// An interface that is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostInterface {
+    /// What a port's `device` calls it.
+    pub device: String,
+    /// What the kernel calls it, which may be another of its names.
+    pub name: String,
+    /// The longest packet that it carries, in bytes.
+    pub mtu: usize,
+    /// Whether a program has made it (`driver = "tap"`).
+    pub is_tap: bool,
+    /// Why it can be no port, if it cannot.
+    pub refusal: Option<String>,
+    /// The versions of IP (`ipv4`, `ipv6`) of which the kernel forwards what it receives, and is not for the host.
+    pub forwards: Vec<&'static str>,
+    /// Whether the kernel takes routes of IPv6 from whoever advertises them there.
+    pub takes_advertisements: bool,
+}
+
+/// The host that a service is to run on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The addresses that its kernel has.
+    pub addresses: Vec<HostAddress>,
+    /// The interfaces of ports, as far as they are there.
+    pub interfaces: Vec<HostInterface>,
+}
+
+impl Host {
+    fn interface(&self, port: &PortDevice) -> Option<&HostInterface> {
+        let mut there = self.interfaces.iter();
+        there.find(|one| one.device == port.device)
+    }
+
+    /// The addresses at a port, whatever name of its interface the file has.
+    fn addresses_at<'a>(&'a self, port: &'a PortDevice) -> impl Iterator<Item = &'a HostAddress> {
+        let name = self.interface(port).map_or(&port.device, |one| &one.name);
+        self.addresses.iter().filter(move |one| one.device == *name)
+    }
 }
 
 impl HostAddress {
@@ -40,24 +79,28 @@ impl Display for HostAddress {
     }
 }
 
-/// What is to be told of a service that is to run on a host with these addresses, in the order of the
-/// file.
-pub fn host_warnings(service: &Service, host: &[HostAddress]) -> Vec<Fault> {
+/// What is to be told of a service that is to run on a host, in the order of the file.
+pub fn host_warnings(service: &Service, host: &Host) -> Vec<Fault> {
     let mut found = Found(Vec::new());
-    let host: Vec<_> = host.iter().filter(|one| !one.is_of_link()).collect();
+    let addresses = host.addresses.iter().filter(|one| !one.is_of_link());
+    let host = Host {
+        addresses: addresses.cloned().collect(),
+        interfaces: host.interfaces.clone(),
+    };
     match service.chain.iter().any(|one| follows_kernel(&one)) {
         true => found.beside_kernel(service, &host),
         false => found.cut_off(service, &host),
     }
     found.passed_by(service, &host);
     found.swapped_sides(service, |device| kernels_networks(device, &host));
+    found.unfit(service, &host);
     found.placed(service)
 }
 
 impl Found {
     /// Interfaces whose packets for the host it does not get: with AF_PACKET said it has a copy, and a
     /// tap's addresses are those of its other end.
-    fn cut_off(&mut self, service: &Service, host: &[&HostAddress]) {
+    fn cut_off(&mut self, service: &Service, host: &Host) {
         let mut functions = service.chain.iter();
         let has_router = functions.any(|one| one.config.of::<router::Config>().is_some());
         for (port, device) in service.ports.iter().zip(&service.devices) {
@@ -79,16 +122,21 @@ impl Found {
     }
 
     /// Interfaces of which the kernel forwards by itself, whatever the driver, while no service has them.
-    fn passed_by(&mut self, service: &Service, host: &[&HostAddress]) {
+    fn passed_by(&mut self, service: &Service, host: &Host) {
         if service.chain.iter().all(passes_all) {
             return;
         }
         for (port, device) in service.ports.iter().zip(&service.devices) {
-            let settings = forwarding(&device.device, host);
-            if settings.is_empty() || device.driver == PortDriver::Tap {
+            let interface = host.interface(device);
+            let interface = interface.filter(|_| device.driver != PortDriver::Tap);
+            let Some(HostInterface { name, forwards, .. }) =
+                interface.filter(|one| !one.forwards.is_empty())
+            else {
                 continue;
-            }
-            let (name, settings) = (&device.device, settings.join(" and "));
+            };
+            let setting = |version| format!("net.{version}.conf.{name}.forwarding");
+            let settings: Vec<_> = forwards.iter().map(setting).collect();
+            let settings = settings.join(" and ");
             let message = format!(
                 "the kernel forwards packets of {name} past this service whenever it does not run, as before it starts and after it was killed; expected {settings} = 0 (sysctl), or a rule of nftables that drops what the kernel would forward"
             );
@@ -96,25 +144,72 @@ impl Found {
         }
     }
 
+    /// Interfaces that can be no ports, or not as they are meant to be.
+    fn unfit(&mut self, service: &Service, host: &Host) {
+        for (port, device) in service.ports.iter().zip(&service.devices) {
+            let Some(interface) = host.interface(device) else {
+                continue;
+            };
+            let (name, mtu) = (&device.device, interface.mtu);
+            match &interface.refusal {
+                _ if device.driver == PortDriver::Tap => {
+                    if !interface.is_tap {
+                        let message = format!(
+                            "{name} is there and is no tap, so the service cannot make it: expected another name, or another driver"
+                        );
+                        self.add(["ports", port, "device"], message);
+                    }
+                    continue;
+                }
+                Some(why) => self.add(["ports", port, "device"], why.clone()),
+                None => {}
+            }
+            if let Some(most) = device.mtu.filter(|most| usize::from(*most) > mtu) {
+                let message = format!(
+                    "{name} carries packets of {mtu} bytes at most, whatever is written here: expected {mtu} at most, or an interface that carries {most} (ip link set {name} mtu {most})"
+                );
+                self.add(["ports", port, "mtu"], message);
+            }
+        }
+    }
+
+    /// Interfaces where whoever is on the cable may give the kernel routes, which the service then follows.
+    fn advertised(&mut self, service: &Service, host: &Host) {
+        for (port, device) in service.ports.iter().zip(&service.devices) {
+            let interface = host.interface(device);
+            let interface = interface.filter(|_| device.driver != PortDriver::Tap);
+            if let Some(HostInterface { name, .. }) =
+                interface.filter(|one| one.takes_advertisements)
+            {
+                let message = format!(
+                    "the kernel takes routes of IPv6 from any host that advertises them at {name}, also the one to everywhere else, and packets go where that host says: expected net.ipv6.conf.{name}.accept_ra = 0 (sysctl), and routes from who is trusted"
+                );
+                self.add(["ports", port, "device"], message);
+            }
+        }
+    }
+
     /// Beside the kernel's routes packets for the host are the host's, but for those in `answers_for`.
-    fn beside_kernel(&mut self, service: &Service, host: &[&HostAddress]) {
+    fn beside_kernel(&mut self, service: &Service, host: &Host) {
+        self.advertised(service, host);
         let networks = |device: &PortDevice| kernels_networks(device, host);
         for (name, translation) in translations(service) {
-            let is_external = |one: &&&HostAddress| {
+            let is_external = |one: &&HostAddress| {
                 let mut external = translation.external.iter();
                 external.any(|prefix| prefix.includes(one.address))
             };
-            for own in host.iter().filter(is_external) {
+            for own in host.addresses.iter().filter(is_external) {
                 let what = format!("{} in external of {name}", own.address);
                 self.add([name, "external"], is_hosts(service, own, &what));
             }
             let all = translation.external.iter().flat_map(addresses);
-            let all = all.filter(|address| !host.iter().any(|one| one.address == *address));
+            let is_hosts = |address| host.addresses.iter().any(|one| one.address == address);
+            let all = all.filter(|address| !is_hosts(*address));
             self.unanswered_at(&[name, "external"], unanswered(service, all, networks));
         }
         for vip in vips(service) {
             let address = vip.at.address;
-            match host.iter().find(|own| own.address == address) {
+            match host.addresses.iter().find(|own| own.address == address) {
                 Some(own) => {
                     let what = format!("{} of {}", vip.at, vip.instance);
                     self.add(vip.keys(), is_hosts(service, own, &what));
@@ -132,39 +227,24 @@ fn passes_all(function: &Instance) -> bool {
     PASSING.contains(&function.config.descriptor().name)
 }
 
-/// The settings by which the kernel forwards what an interface receives, for versions of IP of which it has an
-/// address there.
-fn forwarding(device: &str, host: &[&HostAddress]) -> Vec<String> {
-    let is_version = |one: &HostAddress, is_v4| one.address.is_v4() == is_v4;
-    let versions = [(true, "ipv4"), (false, "ipv6")];
-    let forwards = |is_v4| {
-        let mut there = host.iter().filter(|one| one.device == device);
-        there.any(|one| one.is_forwarding && is_version(one, is_v4))
-    };
-    let versions = versions.into_iter().filter(|(is_v4, _)| forwards(*is_v4));
-    versions
-        .map(|(_, version)| format!("net.{version}.conf.{device}.forwarding"))
-        .collect()
-}
-
 /// The addresses of an interface that neither the file gives its port nor the host gets packets for.
-fn lost(device: &PortDevice, host: &[&HostAddress]) -> Vec<String> {
+fn lost(device: &PortDevice, host: &Host) -> Vec<String> {
     let is_ports = |one: &HostAddress| {
         let mut own = device.addresses.iter();
         own.any(|own| own.0.address == one.address)
     };
-    let there = host.iter().filter(|one| one.device == device.device);
-    let lost = there.filter(|one| !is_ports(one));
+    let lost = host.addresses_at(device).filter(|one| !is_ports(one));
     lost.map(|one| one.address.to_string()).collect()
 }
 
 /// The networks that a port has because the kernel has them on its interface.
-fn kernels_networks(device: &PortDevice, host: &[&HostAddress]) -> Vec<Prefix> {
+fn kernels_networks(device: &PortDevice, host: &Host) -> Vec<Prefix> {
     if !device.addresses.is_empty() || device.driver == PortDriver::Tap {
         return Vec::new();
     }
-    let there = host.iter().filter(|one| one.device == device.device);
-    there.map(|one| one.network()).collect()
+    host.addresses_at(device)
+        .map(HostAddress::network)
+        .collect()
 }
 
 /// Why what a function takes to be its own should not be an address of the host.
@@ -196,20 +276,37 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn host() -> Vec<HostAddress> {
+    fn host() -> Host {
         let address = |device: &str, text: &str, prefix_bits| HostAddress {
             device: device.into(),
             address: text.parse().expect(text),
             prefix_bits,
-            is_forwarding: false,
         };
-        vec![
+        let addresses = vec![
             address("lo", "127.0.0.1", 8),
             address("e1", "192.168.1.1", 24),
             address("e0", "198.51.100.2", 24),
             address("e0", "fe80::2", 64),
             address("lo", "203.0.113.9", 32),
-        ]
+        ];
+        let interface = |name: &str| HostInterface {
+            device: name.into(),
+            name: name.into(),
+            mtu: 1500,
+            ..HostInterface::default()
+        };
+        let interfaces = ["e0", "e1"].map(interface).to_vec();
+        Host {
+            addresses,
+            interfaces,
+        }
+    }
+
+    /// A host whose interface `e0` is another.
+    fn host_with(change: impl Fn(&mut HostInterface)) -> Host {
+        let mut host = host();
+        change(&mut host.interfaces[0]);
+        host
     }
 
     /// Lines and messages.
@@ -217,7 +314,7 @@ mod tests {
         told_on(&host(), text)
     }
 
-    fn told_on(host: &[HostAddress], text: &str) -> Vec<(usize, String)> {
+    fn told_on(host: &Host, text: &str) -> Vec<(usize, String)> {
         let service = Service::parse(text, Path::new("test.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));
         let all = host_warnings(&service, host).into_iter();
@@ -260,13 +357,7 @@ mod tests {
     /// Found by a reader: nobody said that the kernel forwards what a firewall is there to drop, once that is killed.
     #[test]
     fn a_kernel_that_forwards_while_the_service_is_away_is_told() {
-        let forwarding: Vec<_> = host()
-            .into_iter()
-            .map(|one| HostAddress {
-                is_forwarding: one.device == "e0",
-                ..one
-            })
-            .collect();
+        let forwarding = host_with(|e0| e0.forwards = vec!["ipv4"]);
         let guarded = BUMP.replace("monitor", "firewall\", \"router")
             + "[firewall]\ndefault = \"deny\"\n[router]\nroutes = \"kernel\"\n";
         for driver in ["auto", "af_packet", "af_xdp"] {
@@ -284,9 +375,70 @@ mod tests {
             assert_eq!(told[0].0, 6);
         }
         assert_eq!(told(&guarded), []);
+        // Found by an attacker: without addresses there it forwards all the same.
+        let bare = Host {
+            addresses: Vec::new(),
+            ..forwarding.clone()
+        };
+        assert_eq!(told_on(&bare, &guarded).len(), 1);
         let passing =
             BUMP.replace("monitor", "monitor\", \"router") + "[router]\nroutes = \"kernel\"\n";
         assert_eq!(told_on(&forwarding, &passing), []);
+    }
+
+    /// Found by an attacker: one advertisement of a host took the route to everywhere, and nobody had warned.
+    #[test]
+    fn routes_that_any_host_may_advertise_are_told() {
+        let host = host_with(|e0| e0.takes_advertisements = true);
+        let kernels = BUMP.replace("monitor", "router") + "[router]\nroutes = \"kernel\"\n";
+        let told_of_kernels = told_on(&host, &kernels);
+        assert_eq!(told_of_kernels.len(), 1, "{told_of_kernels:#?}");
+        let (line, message) = &told_of_kernels[0];
+        let expected = "expected net.ipv6.conf.e0.accept_ra = 0 (sysctl)";
+        assert!(*line == 6 && message.contains(expected), "{message}");
+        assert_eq!(told(&kernels), []);
+        let told_of_bump = told_on(&host, BUMP);
+        assert!(
+            told_of_bump
+                .iter()
+                .all(|(_, what)| !what.contains("accept_ra"))
+        );
+    }
+
+    #[test]
+    fn interfaces_that_do_not_fit_are_told() {
+        type Change = fn(&mut HostInterface);
+        let kernels = BUMP.replace("monitor", "router") + "[router]\nroutes = \"kernel\"\n";
+        let longer = kernels.replace("\"auto\"", "\"auto\", mtu = 1501");
+        let fitting = kernels.replace("\"auto\"", "\"auto\", mtu = 1500");
+        let tap = kernels.replace("auto", "tap");
+        let refused: Change = |e0| e0.refusal = Some("e0 belongs to another".into());
+        for (text, change, expected) in [
+            (&kernels, refused, "e0 belongs to another"),
+            (&longer, |_| {}, "e0 carries packets of 1500 bytes at most"),
+            (&fitting, |_| {}, ""),
+            (&tap, refused, "e0 is there and is no tap"),
+            (&tap, |e0| e0.is_tap = true, ""),
+        ] {
+            let told = told_on(&host_with(change), text);
+            assert_eq!(told.len(), usize::from(!expected.is_empty()), "{told:#?}");
+            let is_expected =
+                |(line, what): &(usize, String)| *line == 6 && what.starts_with(expected);
+            assert!(told.iter().all(is_expected), "{told:#?}");
+        }
+    }
+
+    /// Found by an attacker: what the kernel calls otherwise was not known for its interface.
+    #[test]
+    fn an_interface_has_its_addresses_by_any_name() {
+        let host = host_with(|e0| e0.device = "altname".into());
+        let told = told_on(&host, &BUMP.replace("\"e0\"", "\"altname\""));
+        assert_eq!(told.len(), 2, "{told:#?}");
+        assert!(
+            told[1]
+                .1
+                .starts_with("altname has 198.51.100.2 of this host")
+        );
     }
 
     const GATEWAY: &str = r#"[service]

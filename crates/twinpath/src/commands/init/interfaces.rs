@@ -240,7 +240,6 @@ mod tests {
             device: device.into(),
             address: text.parse().expect(text),
             prefix_bits: 24,
-            is_forwarding: false,
         };
         let known = [
             address("eth1", "10.0.0.1"),

@@ -94,7 +94,7 @@ impl<E: Endpoint + Figures> Served<E> {
                 self.port.device()
             )),
             Some(State::Up) => self.note(&format!("{} is up", self.port.device())),
-            None => {}
+            None | Some(State::Mastered) => {}
         }
         self.follow_mtu();
         self.tell_of_switches();
