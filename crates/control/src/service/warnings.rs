@@ -1,6 +1,7 @@
 //! What is sound in a service file and yet probably not meant so.
 
 mod cables;
+mod hairpins;
 mod host;
 mod networks;
 mod sides;
@@ -32,6 +33,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
         found.networks_elsewhere(service, name, &translation);
     }
     found.dead_forwards(service);
+    found.passed_by_hairpins(service);
     found.half_open_of_all(service);
     found.hosts_of_two_shards(service);
     found.useless_split(service);
