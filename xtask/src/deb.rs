@@ -1,10 +1,10 @@
 //! `cargo xtask deb`: a Debian package of the command, with a unit for services, man pages, shell
-//! completions, examples and the schema of service files, in target/debian.
+//! completions, the manual, examples and the schema of service files, in target/debian.
 //!
 //! It takes `cargo-deb`, which is installed if it is not there. What is in the package is tried: the
 //! command has to take the examples that come with it. `lintian` looks at it, and is installed by who may.
 
-use crate::{files_in, installs, may_skip, root, succeeds};
+use crate::{files_in, installs, may_skip, packaged_docs, root, succeeds};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,13 +17,16 @@ const SHELLS: [(&str, &str); 3] = [
 ];
 
 /// What whoever installs it will look for.
-const EXPECTED: [&str; 7] = [
+const EXPECTED: [&str; 10] = [
     "usr/bin/twinpath",
     "lib/systemd/system/twinpath@.service",
     "usr/share/man/man1/twinpath.1.gz",
     "usr/share/man/man1/twinpath-run.1.gz",
     "usr/share/bash-completion/completions/twinpath",
+    "usr/share/doc/twinpath/README.md",
+    "usr/share/doc/twinpath/docs/README.md",
     "usr/share/doc/twinpath/examples/gateway.toml",
+    "usr/share/doc/twinpath/docs/recipes/between-cables.toml",
     "usr/share/twinpath/service-file.schema.json",
 ];
 
@@ -52,6 +55,10 @@ fn make_files() -> bool {
         return false;
     }
     let has_manual = succeeds(Command::new(&program).arg("man").arg(folder.join("man")));
+    if let Err(error) = packaged_docs::copy_to(&folder.join("doc")) {
+        eprintln!("{}: {error}", folder.display());
+        return false;
+    }
     has_manual
         && SHELLS
             .iter()
@@ -112,12 +119,19 @@ fn works(package: &Path) -> bool {
     if !missing.is_empty() {
         eprintln!("not in the package: {missing:?}");
     }
-    let examples = files_in(&unpacked.join("usr/share/doc/twinpath/examples"));
-    let mut services = examples
+    let pages = unpacked.join("usr/share/doc/twinpath");
+    let dead = packaged_docs::dead_links(&pages);
+    if !dead.is_empty() {
+        eprintln!("links to what is not there: {dead:#?}");
+    }
+    let folders = ["examples", "docs/recipes"].map(|folder| files_in(&pages.join(folder)));
+    let mut services = folders
         .iter()
+        .flatten()
         .filter(|file| file.extension().is_some_and(|end| end == "toml"));
     let program = unpacked.join("usr/bin/twinpath");
     missing.is_empty()
+        && dead.is_empty()
         && services.all(|service| succeeds(Command::new(&program).arg("validate").arg(service)))
 }
 

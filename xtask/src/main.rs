@@ -27,6 +27,7 @@ mod failures;
 mod features;
 mod fuzz;
 mod oracles;
+mod packaged_docs;
 mod programs;
 mod properties;
 mod record;

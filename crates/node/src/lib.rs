@@ -44,6 +44,7 @@ pub mod run;
 pub mod shards;
 pub mod sink;
 pub mod source;
+mod thread_name;
 pub mod threads;
 pub mod trace;
 pub mod udp_port;

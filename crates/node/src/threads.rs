@@ -29,6 +29,7 @@ use crate::observe::{Observer, Tallies, pool_figures};
 use crate::pinning;
 use crate::sink::Sink;
 use crate::source::Source;
+use crate::thread_name;
 use crate::wiring::Node;
 use crate::worker::Worker;
 use backoff::{Backoff, FairYield};
@@ -95,7 +96,9 @@ pub fn run_on<P: PacketIo>(
             links.push(worker_link);
             let heartbeat = WorkerHeartbeat::new(&heartbeat, number);
             let cpu = node.cpus.get(1 + number);
+            let name = thread_name::of_worker(number, node.shard);
             scope.spawn(move || {
+                thread_name::take(&name);
                 pinning::stay_on(cpu);
                 // The machine's thread may share the processor, and has its usual slices.
                 time_slice::shorten();

@@ -59,6 +59,8 @@ pub struct Node {
     /// The processors that threads stay on, the machine's first and then each worker's; if there are
     /// none, the system places them.
     pub cpus: Vec<u16>,
+    /// The number of its shard, if it is one of several.
+    pub shard: Option<u16>,
 }
 
 /// What a node is built from. [`Self::of`] takes it all from a service; whoever wants something that
@@ -159,6 +161,7 @@ impl NodeConfig {
             workers: workers.clone().map(worker).collect::<Result<_, _>>()?,
             worker_pools: workers.map(|_| self.worker_buffers.pools()).collect(),
             cpus: Vec::new(),
+            shard: None,
         })
     }
 

@@ -14,11 +14,14 @@ use twinpath_control::report::units;
 use twinpath_core::counted;
 use twinpath_nf::duration::Human;
 
+/// The environment variable that names the socket of a service where `--control` does not.
+pub const CONTROL: &str = "TWINPATH_CONTROL";
+
 /// Which service is asked, and how the answer is told.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Service {
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = CONTROL, hide_env = true)]
     pub control: PathBuf,
     /// Only those of this function, by its name in the chain
     #[arg(long, value_name = "NAME")]
@@ -62,11 +65,12 @@ impl Service {
         }
     }
 
-    /// Tells a part of a list of such things: a line for each, or JSON. Nothing at all is a negative answer.
+    /// Tells a part of a list of such things, which such functions have: a line for each, or JSON. Nothing
+    /// at all is a negative answer.
     pub fn tell<T: Serialize>(
         &self,
         part: &Part<T>,
-        what: &str,
+        (what, function): (&str, &str),
         line: impl Fn(&T) -> String,
     ) -> Result<Outcome, CommandError> {
         let text = match self.json {
@@ -74,10 +78,10 @@ impl Service {
             false => {
                 let mut text: String = part.told.iter().map(|one| line(one) + "\n").collect();
                 let count = counted(part.told.len() as u64, what);
-                let more = if part.has_more {
-                    ", and there are more"
-                } else {
-                    ""
+                let more = match (part.has_more, part.is_without) {
+                    (true, _) => ", and there are more".to_owned(),
+                    (_, true) => format!(": no {function} in this chain has any"),
+                    _ => String::new(),
                 };
                 text += &format!("{count}{more}\n");
                 text

@@ -38,13 +38,14 @@
 //! ```
 //!
 //! # Directions and ports
-//! Packets from the networks `inside` pass a chain in order, all others in reverse. Of functions
-//! side by side that share flow state, one that needs what another does stays behind it in both
-//! directions: a firewall in front of a reassembler, and both in front of an inspector. `twinpath
-//! explain` tells both orders. `inside` is asked
+//! Packets from the networks `inside` pass a chain in order, all others in reverse. Functions side by
+//! side that share flow state are told direction by each connection's opener: what that sends passes
+//! them in order, from whichever side it comes, and answers in reverse. Of those one that needs what
+//! another does stays behind it either way: a firewall in front of a reassembler, and both in front of
+//! an inspector. `twinpath explain` tells all of these orders. `inside` is asked
 //! for in chains with functions whose decisions are cached (`acl`, `napt`, `nat64`, `nptv6`, `router`, `monitor`); an
 //! address translation's own is taken if there is none, and without either all packets pass in
-//! order. Functions that share flow state are told direction by each connection's opener.
+//! order.
 //!
 //! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
 //! then know them by name: a next hop of a router has one as `port`, and a rule of an access list or

@@ -1,6 +1,7 @@
 //! What is sound in a service file and yet probably not meant so.
 
 mod cables;
+mod hairpins;
 mod host;
 mod networks;
 mod sides;
@@ -32,6 +33,8 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
         found.networks_elsewhere(service, name, &translation);
     }
     found.dead_forwards(service);
+    found.passed_by_hairpins(service);
+    found.figures_for_all(service);
     found.half_open_of_all(service);
     found.hosts_of_two_shards(service);
     found.useless_split(service);
@@ -97,6 +100,18 @@ impl Found {
                 let message = format!("the chain has no {name}: this table is not used");
                 self.add([name], message);
             }
+        }
+    }
+
+    /// Whoever reaches any address of the box reads all figures.
+    fn figures_for_all(&mut self, service: &Service) {
+        let listen = service.metrics.listen;
+        if let Some(listen) = listen.filter(|listen| listen.ip().is_unspecified()) {
+            let message = format!(
+                "whoever reaches any address of this host reads all figures at port {}: expected one address, such as 127.0.0.1, or that of a network for management",
+                listen.port()
+            );
+            self.add(["metrics", "listen"], message);
         }
     }
 
@@ -395,6 +410,24 @@ routes = [
                 "[slow_path]\nflows = 10\nhalf_open = 11\n[acl]",
                 8,
                 "11 flows may be half-open of 10 in all",
+            ),
+            (
+                "[acl]",
+                "[metrics]\nlisten = \"0.0.0.0:9477\"\n[acl]",
+                7,
+                "reads all figures at port 9477",
+            ),
+            (
+                "[acl]",
+                "[metrics]\nlisten = \"[::]:9477\"\n[acl]",
+                7,
+                "reads all figures at port 9477",
+            ),
+            (
+                "[acl]",
+                "[metrics]\nlisten = \"127.0.0.1:9477\"\n[acl]",
+                0,
+                "",
             ),
             ("inside_ports = [\"site\"]\n", "", 4, "anybody can forge"),
             (

@@ -45,6 +45,13 @@
 //! - **What is not IP** never comes to a list, whatever that denies: `unparsed` in `[service]` says
 //!   what becomes of it.
 //!
+//! # Beside a translation
+//! Behind a translation ([`napt`](crate::napt), [`nptv6`](crate::nptv6), [`nat64`](crate::nat64)) a list
+//! sees packets between hosts inside that go by external addresses with the source that they leave with
+//! and the host that they are for; in front of it with the external address, whoever that stands for.
+//! So rules about who reaches hosts inside stand behind it, or in both places: packets from outside have
+//! external addresses behind it, and those of hosts inside in front of it. `validate` warns of rules that
+//! are passed so.
 //! # Changes
 //! The list can be changed while packets flow: `twinpath apply`, `twinpath change rule`. The new one is
 //! prepared beside the old one; building a list of 10,000 rules takes a tenth of a second. Two lists are compared rule by rule. Cached rules go

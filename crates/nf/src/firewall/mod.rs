@@ -98,6 +98,17 @@
 //!   what overlaps is dropped. Checksums of fragmented packets are not verified. A SYN or a reset in
 //!   fragments is dropped (`fragment`).
 //!
+//! # In front of a translation
+//! A host inside that sends to another one's external address (of [`napt`](crate::napt),
+//! [`nptv6`](crate::nptv6) or [`nat64`](crate::nat64)) meets a firewall in front of the translation with
+//! that address, and the host that it stands for never: rules about addresses inside do not decide there,
+//! which `validate` warns of. An [`acl`](crate::acl) behind the translation sees whom such packets are
+//! for, so in `chain = ["firewall", "napt", "acl", "router"]` one with the same `to` stops them. What
+//! the receiver answers is sent to an external address, too, and is the first packet of another
+//! connection for the firewall: rules have to allow what hosts inside send, `pick_up = false` refuses
+//! it (`invalid_state`), and a reset with which a closed port answers is dropped. Where hosts inside
+//! reach each other so and that matters, an `acl` in front of the translation does, too, which keeps no
+//! state.
 //! # Changes
 //! Other rules decide about connections that are met from then on: those that are known were
 //! allowed and go on, where their state is, as operators of stateful firewalls expect. (To judge all of them again,

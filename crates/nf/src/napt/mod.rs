@@ -70,6 +70,9 @@
 //!   translated in each, and meets what is in front of the translation in the sender's, what is behind it in
 //!   the receiver's; of an echo the identifier that the receiver has outside is then not known, so that a
 //!   request reaches hosts with a whole address of their own alone (`unsolicited`).
+//!   Functions in front of the translation see the external endpoint, and those behind it the host that the
+//!   packet is for: an [`acl`](crate::acl) behind it decides who inside is reached so, and a
+//!   [firewall](crate::firewall) in front of it does not.
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
 //!   between hosts inside. Dropped are those about no session, those straight to a host inside,
 //!   (`icmp_session`), those for another than the sender of the quoted packet, those with a wrong

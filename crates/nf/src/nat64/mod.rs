@@ -43,6 +43,8 @@
 //!   that has it, over IPv6; so do fragments, and ICMP errors about what was so sent. Errors about echoes
 //!   do not: an echo has one identifier, its sender's if it asks. With several shards packets between hosts of
 //!   two of them are dropped (`other_shard`).
+//!   An [`acl`](crate::acl) behind the translation decides who inside is reached so, and a
+//!   [firewall](crate::firewall) in front of it does not, as it sees the external address.
 //! - **Dropped** is what cannot be translated: other protocols, and with the well-known prefix
 //!   addresses that mean something on one network only (RFC 6052 §3.1): `untranslatable_protocol`,
 //!   `untranslatable_address`, and for whatever else has no counterpart `untranslatable`.

@@ -18,7 +18,10 @@
 //! Of packets that come from inside, the source; of packets to an external prefix, the destination;
 //! of packets from inside to an external prefix, both (RFC 6296 §4.3). So it is in the packet that
 //! an ICMPv6 error quotes; errors that are not [believed](crate::icmp_errors), or of whose quote no addresses
-//! can be read, are dropped, and so are redirects. All others pass untouched. With prefixes of up to 48 bits the subnet's number makes up for the difference,
+//! can be read, are dropped, and so are redirects. All others pass untouched. Of packets between hosts inside
+//! by external addresses functions in front of the translation see those, and functions behind it whom they
+//! are for: an [`acl`](crate::acl) behind it decides who inside is reached so, and a
+//! [firewall](crate::firewall) in front of it does not. With prefixes of up to 48 bits the subnet's number makes up for the difference,
 //! and a subnet `ffff` cannot be translated; with longer ones it is the first word of the interface
 //! identifier that is not `ffff`, and an identifier of zeros, or of ones, cannot be (§3.4, §3.5).
 //! Such packets are dropped (`untranslatable_address`), silently.

@@ -22,6 +22,7 @@ use twinpath_core::key::KeyKind;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{FlowKey, Instant, Side};
 use twinpath_nf::descriptor::FunctionConfig;
+use twinpath_nf::edit::Object;
 use twinpath_nf::records::{Count, EntryHits, FlowRecord, Page};
 use twinpath_rulecache::RuleFunction;
 
@@ -246,7 +247,7 @@ impl Control {
     fn bindings(&self, query: &Query) -> Result<Part<BindingView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let mut told = Listing::new(query);
+        let mut told = Listing::new(query).where_any_has(&service, Object::Binding);
         for (place, function) in service.chain.iter().enumerate() {
             if !is_of(query, function) {
                 continue;
@@ -332,7 +333,7 @@ impl Control {
     fn backends(&self, query: &Query) -> Result<Part<BackendView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let mut told = Listing::new(query);
+        let mut told = Listing::new(query).where_any_has(&service, Object::Backend);
         for function in service.chain.iter().filter(|one| is_of(query, one)) {
             let backends = function.config.backends();
             if backends.is_empty() {
@@ -470,6 +471,7 @@ pub(super) struct Listing<T> {
     told: Vec<T>,
     most: usize,
     has_more: bool,
+    is_without: bool,
     /// Of all those are told that have most of this; else those that come first.
     by_size: Option<fn(&T) -> u64>,
 }
@@ -484,8 +486,16 @@ impl<T> Listing<T> {
             told: Vec::new(),
             most,
             has_more: false,
+            is_without: false,
             by_size: None,
         }
+    }
+
+    /// Of what functions have that operators may change.
+    fn where_any_has(mut self, service: &Service, object: Object) -> Self {
+        let mut chain = service.chain.iter();
+        self.is_without = !chain.any(|one| one.config.has(object));
+        self
     }
 
     pub(super) fn push(&mut self, one: T) {
@@ -522,6 +532,7 @@ impl<T> Listing<T> {
         Part {
             told: self.told,
             has_more: self.has_more,
+            is_without: self.is_without,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::pinning;
 use crate::shards::{Across, CurrentPartition, Merged, share};
 use crate::sink::Sink;
 use crate::source::{Clocks, Part, Readers, Source};
+use crate::thread_name;
 use crate::wiring::{Node, NodeConfig};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -88,6 +89,7 @@ pub fn nodes(service: &Service) -> Result<Vec<(Shard, Service, Node)>, RunError>
         let own = share(service, shard)?;
         let mut node = NodeConfig::of(&own, own.run.paths)?.build_with(&common, &mirror)?;
         node.cpus = pinning::of_shard(own.run.cpus, shard.number, node.workers.len());
+        node.shard = (service.run.shards.0 > 1).then_some(shard.number);
         Ok((shard, own, node))
     });
     built.collect()
@@ -132,7 +134,10 @@ pub fn drive_all<S: Sink + Send>(
     let passed = std::thread::scope(|scope| {
         let runs = shards.iter_mut().map(|one| {
             let mut end = merged.end(one.shard.number);
-            scope.spawn(move || one.drive_to_end(ports, &mut end, is_stopped))
+            scope.spawn(move || {
+                thread_name::take(&thread_name::of_fast_path(one.shard.number));
+                one.drive_to_end(ports, &mut end, is_stopped)
+            })
         });
         let runs: Vec<_> = runs.collect();
         let ended = runs.into_iter().map(|run| match run.join() {

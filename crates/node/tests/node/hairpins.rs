@@ -372,6 +372,97 @@ fn hosts_inside_reach_each_other_by_other_prefixes_in_any_shard() {
     }
 }
 
+/// What stands in front of a translation sees external addresses of hosts inside, and not whom they stand
+/// for; what stands behind it sees whom.
+#[test]
+fn an_access_list_behind_a_translation_stops_what_one_in_front_lets_pass() {
+    let napt = "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nforward = [\
+        { external = \"192.0.2.8\", to = \"10.0.0.8\" },\
+        { protocol = \"udp\", external = \"192.0.2.1:9000\", to = \"10.0.0.9:53\" }]\n";
+    let nptv6 =
+        "[nptv6]\nprefixes = [{ inside = \"fd00:1::/48\", external = \"2001:db8:1::/48\" }]\n";
+    let nat64 = "[nat64]\ninside = [\"fd00:1::/48\"]\nexternal = [\"192.0.2.1\"]\nforward = [\
+        { protocol = \"udp\", external = \"192.0.2.1:9000\", to = \"[fd00:1::8]:53\" }]\n";
+    // By RFC 6296 the next word makes up for what the prefix changes by: 0xfd00 + 1 - (0x2001 + 0xdb8 + 1).
+    let mapped = "[2001:db8:1:cf47::8]:53";
+    for (name, translation, from, asked, to, inside) in [
+        (
+            "napt",
+            napt,
+            "10.0.0.1:7",
+            "192.0.2.8:53",
+            "10.0.0.8",
+            "10.0.0.0/8",
+        ),
+        (
+            "napt",
+            napt,
+            "10.0.0.1:7",
+            "192.0.2.1:9000",
+            "10.0.0.9",
+            "10.0.0.0/8",
+        ),
+        (
+            "nptv6",
+            nptv6,
+            "[fd00:1::1]:7",
+            mapped,
+            "fd00:1::8",
+            "fd00:1::/48",
+        ),
+        (
+            "nat64",
+            nat64,
+            "[fd00:1::1]:7",
+            "[64:ff9b::c000:201]:9000",
+            "fd00:1::8",
+            "fd00:1::/48",
+        ),
+    ] {
+        let through = |chain: &str| {
+            let deny =
+                format!("default = \"allow\"\nrules = [{{ action = \"deny\", to = \"{to}\" }}]");
+            let text = format!(
+                "[service]\nchain = [{chain}]\ninside = [\"{inside}\"]\n[firewall]\n{deny}\n[acl]\n{deny}\n\
+                 {translation}[rule_cache]\nwindow = \"1ms\"\nthreshold = 0\n"
+            );
+            let mut trace = Trace::new();
+            for number in 0..50u64 {
+                let [from, asked] = [from, asked].map(|end| end.parse().expect("an endpoint"));
+                let packet = PacketBuilder::udp(from, asked).payload_len(9);
+                let at = 1_000_000_000 + number * 1_000_000;
+                trace.push(at, &packet.to_vec().expect("short"));
+            }
+            run(&service(&text), &trace, Paths::Both, Execution::Virtual)
+        };
+        let is_for = |packet: &[u8]| {
+            let layout = dissect(packet).expect("sound");
+            fields::destination(packet, &layout).address == to.parse().expect("an address")
+        };
+        let passed = through(&format!("\"firewall\", \"{name}\""));
+        assert_eq!(
+            passed.packets.len(),
+            50,
+            "{asked}: {:?}",
+            passed.report.drops
+        );
+        assert!(
+            passed.packets.iter().all(|(_, packet)| is_for(packet)),
+            "{asked}"
+        );
+        let stopped = through(&format!("\"firewall\", \"{name}\", \"acl\""));
+        assert_eq!(stopped.packets.len(), 0, "{asked}");
+        let denied = stopped.report.drops.get("denied");
+        assert_eq!(denied, Some(&50), "{asked}: {:?}", stopped.report.drops);
+        for outcome in [&passed, &stopped] {
+            // Between IP versions they are all the workers'.
+            let fast = outcome.report.fast.packets;
+            assert_eq!(fast > 0, name != "nat64", "{asked}: {fast}");
+            tell("made one by one", &outcome.report);
+        }
+    }
+}
+
 /// How many packets of a trace go on in another shard than they belong to.
 fn crossings(service: &Service, shards: u16, trace: &Trace) -> usize {
     let partition = Partition::of(service, shards).expect("no files");

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// The service file
     service: PathBuf,
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
 }
 

@@ -32,7 +32,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         LookResult::Backends(backends) => backends,
         other => return Err(unexpected(other)),
     };
-    service.tell(&backends, "backend", |backend| {
+    service.tell(&backends, ("backend", "load balancer"), |backend| {
         format!(
             "{} of {}  {}  {}, {} since it was put in",
             described(backend),

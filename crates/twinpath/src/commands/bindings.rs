@@ -34,7 +34,7 @@ pub fn show(service: &Service, query: Query) -> Result<Outcome, CommandError> {
         LookResult::Bindings(bindings) => bindings,
         other => return Err(unexpected(other)),
     };
-    service.tell(&bindings, "binding", |binding| {
+    service.tell(&bindings, ("binding", "translation"), |binding| {
         format!(
             "{} {} as {}  {}  sessions: {}",
             binding.protocol,

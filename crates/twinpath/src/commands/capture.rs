@@ -30,7 +30,7 @@ use twinpath_io::{blocks, is_named_pipe, is_standard, open_once_read};
 ))]
 pub struct Arguments {
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
     /// Packets that come and leave by this port, by its name or number
     #[arg(long, value_name = "NAME", group = "at")]

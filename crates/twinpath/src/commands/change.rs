@@ -30,7 +30,7 @@ pub struct Arguments {
     #[command(subcommand)]
     what: What,
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET", global = true)]
+    #[arg(long, value_name = "SOCKET", global = true, env = crate::look::CONTROL, hide_env = true)]
     control: Option<PathBuf>,
     /// The function, by its name in the chain; needed if several have such things
     #[arg(long, value_name = "NAME", global = true)]

@@ -28,7 +28,7 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = &arguments.service;
     match look(&service.control, Look::Counters(service.query()))? {
-        LookResult::Counters(counters) => service.tell(&counters, "counter", line),
+        LookResult::Counters(counters) => service.tell(&counters, ("counter", "function"), line),
         other => Err(unexpected(other)),
     }
 }

@@ -14,8 +14,8 @@ use twinpath_core::DropReason;
 ///
 /// Of all so far those are told, too, that ports lost before they came in or when they left.
 ///
-/// With --follow a line for each packet from now on: the reason, where and by which function, the port
-/// that it came in by, and its headers. At most 1000 in a second are told; how many were not is said in
+/// With --follow a line for each packet from now on: when it came (UTC; of generated traffic since the run
+/// began), the reason, where and by which function, the port that it came in by, and its headers. At most 1000 in a second are told; how many were not is said in
 /// each line. Packets never wait for whoever follows them. Ctrl-C ends it; that the service ends before is
 /// an error (exit code 2).
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ use twinpath_core::DropReason;
 ))]
 pub struct Arguments {
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
     /// Show each packet that is dropped from now on
     #[arg(long)]
@@ -153,5 +153,32 @@ fn in_words(drop: &DropView) -> String {
         shed => format!("  ({} not shown)", units::count(shed)),
     };
     let (reason, port, headers) = (&drop.reason, &drop.port, drop.headers.join("; "));
-    format!("{reason}{by}, {path}, port {port}: {headers}{shed}")
+    let at = time_of_day(drop.time_ns);
+    format!("{at} {reason}{by}, {path}, port {port}: {headers}{shed}")
+}
+
+/// A time of the packet clock as hours, minutes and seconds of its day.
+fn time_of_day(ns: u64) -> String {
+    let millis = ns / 1_000_000;
+    let [hours, minutes, seconds] = [3_600_000, 60_000, 1000].map(|unit| millis / unit);
+    let (hours, minutes, seconds) = (hours % 24, minutes % 60, seconds % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{:03}", millis % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_of_day;
+
+    #[test]
+    fn times_are_those_of_a_day() {
+        for (ns, told) in [
+            (0, "00:00:00.000"),
+            (61_001_999_999, "00:01:01.001"),
+            (86_399_999_999_999, "23:59:59.999"),
+            (86_400_000_000_000, "00:00:00.000"),
+            (1_700_000_000_000_000_000, "22:13:20.000"),
+        ] {
+            assert_eq!(time_of_day(ns), told, "{ns}");
+        }
+    }
 }

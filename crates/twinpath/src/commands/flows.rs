@@ -45,14 +45,16 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         flow,
         largest,
     } = arguments;
-    let query = service.query_of(ends, flow.as_ref());
+    let service = &Service {
+        most: largest.or(service.most),
+        ..service.clone()
+    };
     let query = Query {
         largest: largest.is_some(),
-        most: largest.or(query.most),
-        ..query
+        ..service.query_of(ends, flow.as_ref())
     };
     match look(&service.control, Look::Flows(query))? {
-        LookResult::Flows(flows) => service.tell(&flows, "flow", line),
+        LookResult::Flows(flows) => service.tell(&flows, ("flow", "function"), line),
         other => Err(unexpected(other)),
     }
 }

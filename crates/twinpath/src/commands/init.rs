@@ -40,6 +40,9 @@ pub struct Arguments {
     out: Option<PathBuf>,
 }
 
+/// Where a package has the manual.
+const INSTALLED_MANUAL: &str = "/usr/share/doc/twinpath/docs";
+
 const STARTER: &str = include_str!("init/starter.toml");
 
 const GATEWAY: &str = include_str!("init/gateway.toml");
@@ -63,6 +66,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         Some(both) => gateway(both, &all),
         None => starter(&inside, &outside, &all),
     };
+    let starter = with_manual(&starter, Path::new(INSTALLED_MANUAL));
     let text = starter + FIGURES + &defaults(&settings().to_value());
     let path = arguments.out.as_deref();
     Service::parse(&text, path.unwrap_or(Path::new("starter.toml")))?;
@@ -104,6 +108,14 @@ fn check_names(inside: &str, outside: &str) -> Result<(), CommandError> {
         }
         Err(error) => Err(error.into()),
         Ok(_) => Ok(()),
+    }
+}
+
+/// Pages of the manual are named where it is installed, if it is; else as in the repository.
+fn with_manual(starter: &str, installed: &Path) -> String {
+    match installed.is_dir() {
+        true => starter.replace("docs/", &format!("{}/", installed.display())),
+        false => starter.to_owned(),
     }
 }
 
@@ -316,6 +328,19 @@ mod tests {
         let lines = lines.take_while(|line| !line.starts_with(to));
         let lines: Vec<_> = lines.map(|line| line.trim_start_matches("# ")).collect();
         lines.join("\n") + "\n"
+    }
+
+    #[test]
+    fn pages_of_the_manual_are_named_where_they_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let page = |installed: &Path| {
+            let text = with_manual(GATEWAY, installed);
+            let page = "/between-cables.md tells of gateways";
+            let before = text.split(page).next().unwrap_or_default();
+            before.rsplit(' ').next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(page(folder.path()), folder.path().display().to_string());
+        assert_eq!(page(&folder.path().join("none")), "docs");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use twinpath_nf::duration::Human;
 ))]
 pub struct Arguments {
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
     /// Only those of this element of the chain, counted from 0
     #[arg(long, value_name = "N")]

@@ -25,7 +25,7 @@ use twinpath_nf::duration::Human;
 ))]
 pub struct Arguments {
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
     /// How often the page is refreshed
     #[arg(long, value_name = "TIME", default_value = "1s")]

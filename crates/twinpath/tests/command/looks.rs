@@ -79,6 +79,16 @@ fn flows_are_shown_with_their_path_and_state() {
         most.out.ends_with("1 flow, and there are more\n"),
         "{most:?}"
     );
+    // There are more, as was asked for: that is nothing to warn of.
+    let largest = running.ask(&["flows", "--function", "monitor", "--largest", "1"]);
+    assert!(
+        largest.out.ends_with("1 flow, and there are more\n"),
+        "{largest:?}"
+    );
+    assert!(!largest.err.contains("warning"), "{largest:?}");
+    let backends = running.ask(&["backends"]);
+    let none = "0 backends: no load balancer in this chain has any\n";
+    assert_eq!((backends.code, backends.out.as_str()), (Some(1), none));
     let nothing = running.ask(&["flows", "--address", "203.0.113.99"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (Some(1), "0 flows\n"));
     let wrong = running.ask(&["flows", "--function", "fire"]);
@@ -87,6 +97,26 @@ fn flows_are_shown_with_their_path_and_state() {
             .err
             .contains("expected a function of the chain: acl, firewall, napt, monitor")
     );
+    running.stop();
+}
+
+/// The environment names the socket where nobody says it.
+#[test]
+fn the_socket_may_be_named_by_the_environment() {
+    let running = Running::start_as(BALANCED);
+    let ask = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_twinpath"));
+        command.arg("bindings").current_dir(running.folder.path(""));
+        command.envs(variables.iter().copied());
+        command.output().expect("it is there")
+    };
+    running.ask_until(&["bindings"], |said| said.code == Some(1));
+    let unnamed = ask(&[]);
+    assert_eq!(unnamed.status.code(), Some(2), "{unnamed:?}");
+    let said = ask(&[("TWINPATH_CONTROL", "edge.sock")]);
+    let none = "0 bindings: no translation in this chain has any\n";
+    assert_eq!(String::from_utf8_lossy(&said.stdout), none, "{said:?}");
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
     running.stop();
 }
 

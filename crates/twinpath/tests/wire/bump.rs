@@ -2,7 +2,7 @@
 //! what it denies.
 
 use super::middle::{Middle, cut_network};
-use super::programs::{Server, succeed, succeeds_soon};
+use super::programs::{Server, WebServer, succeed, succeeds_soon};
 use serde_json::Value;
 use twinpath_netns::{Network, has_program, is_possible};
 
@@ -82,6 +82,44 @@ fn datagrams_arrive(network: &Network, address: &str, way: &[&str]) {
         bytes > 500_000 && lost < 5.0,
         "{address} {way:?}: {received}"
     );
+}
+
+/// The recipe's networks are halves of the cable's, so the host outside has addresses of the others.
+#[test]
+fn the_recipe_between_cables_lets_hosts_inside_open_connections_alone() {
+    let programs = [("nginx", "nginx"), ("curl", "curl")];
+    if !is_possible()
+        || !programs
+            .iter()
+            .all(|(name, package)| has_program(name, package))
+    {
+        return;
+    }
+    let recipe = include_str!("../../../../docs/recipes/between-cables.toml");
+    let recipe = recipe.replace("\"eth1\"", "\"inside\"");
+    let recipe = recipe.replace("\"eth0\"", "\"outside\"");
+    let network = cut_network();
+    for address in ["10.9.0.200/24", "fd09:0:0:0:8000::2/64"] {
+        network.address("server", "eth0", address);
+    }
+    let middle = Middle::start(&network, &recipe);
+    let outside = WebServer::start(&network, "server");
+    for address in ["10.9.0.200", "[fd09:0:0:0:8000::2]"] {
+        outside.is_fetched(&network, "client", address);
+    }
+    drop(outside);
+    let _inside = WebServer::start(&network, "client");
+    for (from, to) in [
+        ("10.9.0.200", "10.9.0.1"),
+        ("fd09:0:0:0:8000::2", "[fd09::1]"),
+    ] {
+        let url = format!("http://{to}/file");
+        let fetch = ["-sS", "--max-time", "2", "--interface", from, &url];
+        let fetched = network.run("server", "curl", &fetch);
+        assert!(!fetched.status.success(), "{fetched:?}");
+    }
+    let report = middle.stop();
+    assert!(report.drops.get("denied") > Some(&1), "{:?}", report.drops);
 }
 
 #[test]

@@ -123,6 +123,14 @@ impl Middle {
         resident_bytes(self.process.id())
     }
 
+    /// The names of its threads.
+    pub fn thread_names(&self) -> Vec<String> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let threads = threads.expect("it runs").flatten();
+        let names = threads.filter_map(|one| fs::read_to_string(one.path().join("comm")).ok());
+        names.map(|name| name.trim_end().to_owned()).collect()
+    }
+
     /// Sends it a signal, by its name.
     pub fn signal(&self, name: &str) {
         let number = self.process.id().to_string();

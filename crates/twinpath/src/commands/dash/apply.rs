@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(required = true, value_name = "CONFIG.json")]
     files: Vec<PathBuf>,
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
 }
 

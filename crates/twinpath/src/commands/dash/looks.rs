@@ -16,7 +16,7 @@ use twinpath_nf::duration::Human;
 #[derive(clap::Args)]
 pub struct Asked {
     /// The socket that the service was given with --control
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", env = crate::look::CONTROL, hide_env = true)]
     control: PathBuf,
     /// Only this ENI
     #[arg(long, value_name = "ENI")]

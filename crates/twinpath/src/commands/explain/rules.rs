@@ -38,7 +38,11 @@ struct Elements {
 #[derive(Clone, Serialize)]
 struct Element {
     makes_rules: bool,
+    /// Where they share flow state, in the order for what a connection's opener sends, from either side.
     functions: Vec<String>,
+    /// The order for what the other end sends, where they share flow state and it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<Vec<String>>,
 }
 
 /// How many rules there may be, and how they come and go.
@@ -118,17 +122,32 @@ impl Elements {
 
 impl Element {
     fn of(instances: &[Instance], direction: Direction) -> Self {
-        let (last, mut others): (Vec<&Instance>, Vec<&Instance>) =
+        let (last, others): (Vec<&Instance>, Vec<&Instance>) =
             instances.iter().partition(|one| one.decides_last());
-        if direction == Direction::Reply {
-            others = answered_order(&others);
+        let answered = answered_order(&others);
+        if !instances.iter().all(Instance::makes_rules) {
+            let (functions, answers) = (names(&others, &last), names(&answered, &last));
+            return Self {
+                makes_rules: false,
+                answers: (answers != functions).then_some(answers),
+                functions,
+            };
         }
-        let names = others.into_iter().chain(last);
+        let first = match direction {
+            Direction::Original => others,
+            Direction::Reply => answered,
+        };
         Self {
-            makes_rules: instances.iter().all(Instance::makes_rules),
-            functions: names.map(|one| one.name.to_string()).collect(),
+            makes_rules: true,
+            functions: names(&first, &last),
+            answers: None,
         }
     }
+}
+
+fn names(first: &[&Instance], last: &[&Instance]) -> Vec<String> {
+    let all = first.iter().chain(last);
+    all.map(|one| one.name.to_string()).collect()
 }
 
 /// Functions of an element in the order in which answers pass them: the reverse, but for those that
@@ -183,6 +202,15 @@ impl Display for RuleFacts {
                         writeln!(f, "  inside: ports {}, with {inside}", ports.join(", "))?;
                     }
                 }
+            }
+        }
+        for element in &self.elements.original {
+            if let Some(answers) = &element.answers {
+                writeln!(
+                    f,
+                    "  {element} is the order for what a connection's opener sends, from either side; its answers pass ({})",
+                    answers.join(" -> ")
+                )?;
             }
         }
         writeln!(f, "\n{}", self.cache)?;
