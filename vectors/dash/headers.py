@@ -10,6 +10,7 @@ DECAPSULATED = {
     NOT_ECT: {NOT_ECT: NOT_ECT, ECT0: ECT0, ECT1: ECT1, CE: CE}, ECT0: {NOT_ECT: NOT_ECT, ECT0: ECT0, ECT1: ECT1, CE: CE},
     ECT1: {NOT_ECT: NOT_ECT, ECT0: ECT1, ECT1: ECT1, CE: CE}, CE: {NOT_ECT: None, ECT0: CE, ECT1: CE, CE: CE},
 }
+OUTSIDE = ("20.69.29.62", "fd20::1")
 PEERS = ((VM_CA, "10.2.0.8", "10.3.0.8", "10.4.0.8"), (VM_CA6, "fd02::8", "fd03::8", "fd04::8"))
 
 
@@ -36,9 +37,11 @@ def classed(source, destination, value, macs=(ENI_MAC, REMOTE_MAC), **more):
 
 
 def marks(name, about, settings, outer_dscp):
-    """What `outer_dscp` makes of a packet's DSCP outside and inside, and congestion marks by RFC 6040."""
+    """What `outer_dscp` makes of a packet's DSCP outside and inside, and congestion marks by RFC 6040. What leaves by
+    a direct route has no header but its own, which gets the same (SONiC's HLD, 3.3.6)."""
     steps, congested = [], 0
-    for own, *peers in PEERS:
+    config = roads() + [route("20.0.0.0/8", "direct"), route("fd20::/16", "direct")]
+    for (own, *peers), stranger in zip(PEERS, OUTSIDE):
         for came, inside in ((came, inside) for came in range(4) for inside in range(4)):
             outside, within, then = 10 << 2 | came, 46 << 2 | inside, DECAPSULATED[came][inside]
             changed, around = (46 << 2 | (then or 0), dict(tos=outer_dscp(10, 46) << 2 | (then or 0)))
@@ -46,24 +49,26 @@ def marks(name, about, settings, outer_dscp):
                 arrive = (nvgre, vxlan)[way == 1]
                 left = out_by(way, classed(own, peer, changed), **around)
                 steps.append((arrive(VM_PA, VIP, VM_VNI, classed(own, peer, within), tos=outside), left if then is not None else None))
+            plain = Ether(src=DPU_MAC, dst=SWITCH_MAC) / classed(own, stranger, around["tos"]).payload
+            steps.append((vxlan(VM_PA, VIP, VM_VNI, classed(own, stranger, within), tos=outside), plain if then is not None else None))
             macs = (REMOTE_MAC, ENI_MAC)
             for arrive in (vxlan, nvgre):
                 sent, left = (classed(peers[0], own, value, macs, ports=(9, 9)) for value in (within, changed))
                 steps.append((arrive("99.9.9.9", VIP, 1003, sent, tos=outside), to_vm(left, **around) if then is not None else None))
-            congested += 5 * (then is None)
-    Vector(name, about, settings=settings).step(roads(), *steps).counters(drops={"congestion": congested})
+            congested += 6 * (then is None)
+    Vector(name, about, settings=settings).step(config, *steps).counters(drops={"congestion": congested})
 
 
 def dscp_preserve():
-    marks("dscp_preserve", "Outer headers keep the DSCP of those that came; congestion marks as RFC 6040 says; VXLAN, NVGRE and both.", None, lambda outside, inside: outside)
+    marks("dscp_preserve", "Outer headers keep the DSCP of those that came, and what leaves by a direct route has it, too; congestion marks as RFC 6040 says; VXLAN, NVGRE and both.", None, lambda outside, inside: outside)
 
 
 def dscp_uniform():
-    marks("dscp_uniform", "Outer headers have the inner DSCP; congestion marks as RFC 6040 says.", {"dscp": "uniform"}, lambda outside, inside: inside)
+    marks("dscp_uniform", "Outer headers have the inner DSCP, which what leaves by a direct route keeps; congestion marks as RFC 6040 says.", {"dscp": "uniform"}, lambda outside, inside: inside)
 
 
 def dscp_pipe():
-    marks("dscp_pipe", "Outer headers have one DSCP; congestion marks as RFC 6040 says.", {"dscp": "pipe", "pipe_dscp": 20}, lambda outside, inside: 20)
+    marks("dscp_pipe", "Outer headers have one DSCP, and what leaves by a direct route, too; congestion marks as RFC 6040 says.", {"dscp": "pipe", "pipe_dscp": 20}, lambda outside, inside: 20)
 
 
 MTU = 1500

@@ -13,7 +13,8 @@ pub enum Stray {
     Judge,
 }
 
-/// How the outer headers get their DSCP.
+/// How the outer headers get their DSCP; of a packet that leaves without a tunnel its own header is the
+/// outer one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Dscp {
     /// From the outer headers that the packet came with.

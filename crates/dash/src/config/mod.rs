@@ -17,6 +17,7 @@ mod each;
 mod false_ways;
 mod interned;
 mod obstacle;
+mod one_version;
 #[cfg(test)]
 mod place_tests;
 mod shadowed;

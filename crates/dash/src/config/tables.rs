@@ -8,8 +8,8 @@ use twinpath_core::wire::{Address, MacAddress};
 use super::interned::Interned;
 use super::shared_map::SharedMap;
 use crate::objects::{
-    AclBinding, AclGroup, AclRule, AclRuleId, AclStage, Eni, EniNat, MeterPolicy, MeterRule,
-    PortMap, PortMapRange, PortRange, Route, RouteGroup, RouteGroupId, RouteRule, Vnet,
+    AclBinding, AclGroup, AclRule, AclRuleId, AclStage, Eni, EniNat, IpVersion, MeterPolicy,
+    MeterRule, PortMap, PortMapRange, PortRange, Route, RouteGroup, RouteGroupId, RouteRule, Vnet,
     VnetMapping, Vni,
 };
 
@@ -107,6 +107,14 @@ impl<V: Clone> ByPrefix<V> {
                     .iter_from(&(first.octets16(), length))
                     .all(|(&key, value)| told(v6_prefix(key), value))
             }
+        }
+    }
+
+    /// Whether one of a version's values is such.
+    pub(super) fn any_of(&self, version: IpVersion, is: impl Fn(&V) -> bool) -> bool {
+        match version {
+            IpVersion::V4 => self.v4.iter().any(|(_, value)| is(value)),
+            IpVersion::V6 => self.v6.iter().any(|(_, value)| is(value)),
         }
     }
 

@@ -111,6 +111,7 @@ impl Configuration {
         }
         self.false_way_warnings(&mut warnings);
         self.list_warnings(&mut warnings);
+        self.one_version_warnings(&mut warnings);
         self.shadow_warnings(&mut warnings);
         self.routing_type_warnings(&mut warnings);
         self.route_warnings(&mut warnings);

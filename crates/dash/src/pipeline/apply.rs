@@ -109,7 +109,11 @@ pub fn apply(
     let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
     let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
     let peeled = Peeled::of(received);
-    let class = decapsulate(frame, &peeled)?;
+    let class = leaving_class(context.settings, &peeled, decapsulate(frame, &peeled)?);
+    if action.layers[0].is_none() {
+        // Its own header is the outer one.
+        ecn::set_traffic_class(frame, &peeled.layout, class);
+    }
     set_macs(frame, action.destination_mac, action.source_mac);
     set_ports(frame, received, action);
     if let Some([source, destination]) = action.addresses {
@@ -123,7 +127,6 @@ pub fn apply(
         }
     }
     let inner_bytes = end - at;
-    let class = class & 3 | outer_dscp(context.settings, received.outer_class, class) << 2;
     let stations = next_stations(context.settings, received.stations);
     for layer in action.layers.iter().flatten() {
         let outer = outer(layer, stations, context);
@@ -159,9 +162,8 @@ pub fn apply_template(
     let (at, end) = (start + peeled.inner.start, start + peeled.inner.end);
     let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
     let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
-    let class = decapsulate(frame, peeled)?;
+    let class = leaving_class(context.settings, peeled, decapsulate(frame, peeled)?);
     set_macs(frame, template.destination_mac, template.source_mac);
-    let class = class & 3 | outer_dscp(context.settings, peeled.outer_class, class) << 2;
     let stations = next_stations(context.settings, peeled.stations);
     let outer = outer(&template.layer(), stations, context);
     let front = encapsulate(buffer, at, &outer, (peeled.entropy, class), context)?;
@@ -208,12 +210,14 @@ fn decapsulate(frame: &mut [u8], peeled: &Peeled) -> Result<u8, Reason> {
     Ok(marked)
 }
 
-const fn outer_dscp(settings: &Settings, outer_class: u8, inner_class: u8) -> u8 {
-    match settings.dscp {
-        Dscp::Preserve => outer_class >> 2,
-        Dscp::Uniform => inner_class >> 2,
+/// DSCP and ECN of the outermost header that leaves, where the inner one has `class`.
+const fn leaving_class(settings: &Settings, peeled: &Peeled, class: u8) -> u8 {
+    let dscp = match settings.dscp {
+        Dscp::Preserve => peeled.outer_class >> 2,
+        Dscp::Uniform => class >> 2,
         Dscp::Pipe(dscp) => dscp & 0x3f,
-    }
+    };
+    dscp << 2 | class & 3
 }
 
 /// The DPU's MAC address and its next hop's: packets go back to where they came from.

@@ -22,7 +22,7 @@ use twinpath_dash::tables::Tables;
 use twinpath_dash::{Dpu, Files};
 
 /// Most flows that a DPU can be told to know.
-const MAX_FLOWS: usize = 1 << 25;
+pub const MAX_FLOWS: usize = 1 << 25;
 
 /// Routes and mappings with which it would take seconds to look for what will not work.
 const MOST_LOOKED_AT: usize = 1_000_000;
@@ -68,7 +68,8 @@ pub(super) struct Written {
     other_idle: Human,
     /// What becomes of a TCP segment that opens no connection and belongs to none.
     stray_tcp: Stray,
-    /// How outer headers get their DSCP.
+    /// How outer headers get their DSCP; of a packet that leaves without a tunnel (a direct route) its own
+    /// header is the outer one.
     dscp: Dscp,
     /// The DSCP of outer headers with `dscp = "pipe"`.
     #[schemars(range(max = 63))]

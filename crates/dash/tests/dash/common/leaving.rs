@@ -73,13 +73,16 @@ pub fn check_outer_headers(
         prop_assert_eq!(fields::source_mac(frame), own);
         prop_assert_eq!(fields::destination_mac(frame), next_hop);
     }
-    let (_, inner, inner_layout) = taken_apart(frame);
-    let came_layout = dissect(came).expect("sound");
+    let (layers, inner, _) = taken_apart(frame);
+    let own_dscp = dscp_of(inner_of(bytes));
     let dscp = match settings.dscp {
-        Dscp::Preserve => ecn::traffic_class(came, &came_layout) >> 2,
-        Dscp::Uniform => ecn::traffic_class(&inner, &inner_layout) >> 2,
+        Dscp::Preserve => dscp_of(came),
+        Dscp::Uniform => own_dscp,
         Dscp::Pipe(dscp) => dscp,
     };
+    // Without a tunnel the packet's own header is the outer one.
+    let inside = if layers.is_empty() { dscp } else { own_dscp };
+    prop_assert_eq!(dscp_of(&inner), inside);
     while let Some((layout, inside)) = tunnel_of(frame) {
         prop_assert_eq!(fields::ttl(frame, &layout), settings.ttl);
         prop_assert_eq!(ecn::traffic_class(frame, &layout) >> 2, dscp);
@@ -90,6 +93,10 @@ pub fn check_outer_headers(
         frame = inside;
     }
     Ok(())
+}
+
+fn dscp_of(frame: &[u8]) -> u8 {
+    ecn::traffic_class(frame, &dissect(frame).expect("sound")) >> 2
 }
 
 /// Whether a frame is of UDP over IPv6 without a checksum, as tunnels may be.
