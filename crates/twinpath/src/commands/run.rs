@@ -1,5 +1,6 @@
 //! `twinpath run`: a service over packets, to a report.
 
+mod dpu;
 mod files;
 mod health;
 mod manager;
@@ -191,6 +192,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     .map_err(|error| CommandError::from(error).placed(&service))?;
     for warning in &report.warnings {
         output::warning(warning);
+    }
+    if let Some(hint) = dpu::for_another(&service, &report) {
+        output::warning(hint);
     }
     arguments.tell(&report)?;
     match failure {
