@@ -60,8 +60,8 @@ pub struct Arguments {
     #[arg(long = "in", value_name = "CAPTURE", allow_hyphen_values = true, value_parser = capture)]
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
-    /// named .gz; with {port} in the name, which stands for the name of each port, a capture for each.
-    /// - writes to standard output as packets leave, -.pcapng as pcapng; the summary then goes to
+    /// named .gz; with {port} in the name, which stands for the name of each port, a capture for each. -
+    /// writes to standard output as packets leave, -.pcapng as pcapng; the summary then goes to
     /// standard error
     #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen", allow_hyphen_values = true, value_parser = capture)]
     output: Option<PathBuf>,
