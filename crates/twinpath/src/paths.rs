@@ -29,16 +29,29 @@ pub fn check_name(flag: &'static str, path: &Path) -> Result<(), RunRefusal> {
     }
 }
 
+/// Which file a path is of, under whatever name.
+#[derive(PartialEq, Eq, Hash)]
+pub enum FileId {
+    /// One that is there, by its device and its number.
+    There(u64, u64),
+    /// One that is not there yet, by its whole path.
+    ToBe(PathBuf),
+}
+
+impl FileId {
+    /// That of a path; none of what is no file, or could not be one.
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.metadata() {
+            Ok(file) => file.is_file().then(|| Self::There(file.dev(), file.ino())),
+            Err(_) => whole(path).map(Self::ToBe),
+        }
+    }
+}
+
 /// Whether two paths are of one file, under whatever names; of files that are not there yet, whether
 /// they would be.
 pub fn is_same(one: &Path, other: &Path) -> bool {
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => {
-            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
-        }
-        (Err(_), Err(_)) => whole(one).is_some_and(|one| whole(other) == Some(one)),
-        _ => false,
-    }
+    FileId::of(one).is_some_and(|one| FileId::of(other) == Some(one))
 }
 
 /// The whole path of a file that is not there, in a folder that is.

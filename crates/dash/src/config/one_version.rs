@@ -24,9 +24,8 @@ impl Configuration {
 
 impl EniTable {
     fn one_version_warnings(&self, id: &EniId, routes: &RouteTable, warnings: &mut Warnings) {
-        let directions: [(&Stages, fn(AclStageKey) -> Key); 2] =
-            [(&self.acl_in, Key::AclIn), (&self.acl_out, Key::AclOut)];
-        for (stages, key) in directions {
+        let key_in: fn(AclStageKey) -> Key = Key::AclIn;
+        for (stages, key) in [(&self.acl_in, key_in), (&self.acl_out, Key::AclOut)] {
             let Some((first, missing)) = one_sided(stages) else {
                 continue;
             };

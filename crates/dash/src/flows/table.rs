@@ -10,6 +10,7 @@ use twinpath_core::hash::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray, bring, equal_tags, prefetch};
 
 use super::key::EntryKey;
+use crate::cost::Cost;
 
 /// Entries of a bucket.
 const WAYS: usize = 8;
@@ -94,8 +95,7 @@ impl FlowTable {
     /// A table for so many flows, each of two entries: two thirds of all places.
     #[must_use]
     pub fn new(flows: usize, seed: u64) -> Self {
-        let places = (flows.saturating_mul(3)).min(u32::MAX as usize);
-        let buckets = places.div_ceil(WAYS).max(1);
+        let buckets = Self::buckets_for(flows);
         Self {
             lines: ZeroedArray::new(buckets * WAYS),
             tags: ZeroedArray::new(buckets),
@@ -103,6 +103,23 @@ impl FlowTable {
             taken: 0,
             hand: 0,
             moved: Vec::new(),
+        }
+    }
+
+    fn buckets_for(flows: usize) -> usize {
+        let places = (flows.saturating_mul(3)).min(u32::MAX as usize);
+        places.div_ceil(WAYS).max(1)
+    }
+
+    /// What a table for so many flows takes, as it is made: most of what flows cost. What is done to
+    /// packets comes on top, which many flows share, and for flows of an ENI with a limit when each may
+    /// be over.
+    #[must_use]
+    pub fn cost(flows: usize) -> Cost {
+        let bucket_bytes = WAYS * size_of::<CacheLine>() + size_of::<u128>();
+        Cost {
+            number: flows,
+            bytes: Self::buckets_for(flows) * bucket_bytes,
         }
     }
 
@@ -514,8 +531,10 @@ mod tests {
             })
             .count();
         assert_eq!(refused, 0);
-        let bytes = table.memory_bytes() / 100_000;
-        assert!(bytes <= 200, "{bytes} bytes a flow");
+        let cost = FlowTable::cost(100_000);
+        assert_eq!(cost.bytes, table.memory_bytes());
+        let each = cost.bytes_each().expect("flows");
+        assert!(each <= 200.0, "{each} bytes a flow");
     }
 
     #[test]

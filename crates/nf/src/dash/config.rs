@@ -5,7 +5,7 @@ use crate::duration::Human;
 use crate::shard::Shard;
 use crate::text::Text;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -102,7 +102,7 @@ pub(super) struct Written {
     burst: Human,
 }
 
-#[derive(Copy, Clone, Deserialize, JsonSchema)]
+#[derive(Copy, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Stray {
     /// It is dropped.
@@ -111,7 +111,7 @@ enum Stray {
     Judge,
 }
 
-#[derive(Copy, Clone, Deserialize, JsonSchema)]
+#[derive(Copy, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Dscp {
     /// That of the outer header that the packet came with.

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_dash::flows::FlowTable;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -24,9 +25,6 @@ pub const FUNCTION: Descriptor = Descriptor {
     read,
     schema: schema::of::<Written>,
 };
-
-/// Bytes of a flow: an entry of a cache line for each direction, at most half of the places taken.
-const FLOW_BYTES: usize = 2 * 64 * 2;
 
 fn read(
     section: ValueDeserializer<'_>,
@@ -90,11 +88,11 @@ impl FunctionConfig for Config {
     }
 
     fn memory(&self, _flows: usize) -> Vec<TableMemory> {
-        let flows = self.settings().flows;
+        let flows = FlowTable::cost(self.settings().flows);
         vec![TableMemory {
-            count: flows as u64,
+            count: flows.number as u64,
             of: "flows",
-            bytes: (flows * FLOW_BYTES) as u64,
+            bytes: flows.bytes as u64,
             key: "flows",
         }]
     }

@@ -92,7 +92,7 @@
 mod config;
 mod descriptor;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, MAX_FLOWS};
 pub use descriptor::FUNCTION;
 
 /// The function's name.

@@ -3,7 +3,7 @@
 //! between.
 
 use crate::common::inside::inside;
-use crate::common::rows::{tell, tell_counts};
+use crate::common::rows::{tell, tell_steps};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -270,11 +270,7 @@ fn check_both_paths(from: &str, service: &Service, steps: &[RunStep], folder: &P
     for execution in [Execution::Virtual, Execution::Threads] {
         let both = run(service, steps, folder, (Paths::Both, execution));
         check_same(&both, &oracle, &format!("{execution:?}"));
-        for step in &both.figures {
-            let dropped: u64 = step.dash.drops.values().sum();
-            let did = format!("dash: dropped {dropped}");
-            tell_counts(from, step.packets_in, step.fast_packets, &did);
-        }
+        tell_steps(from, &both.figures);
         for (number, step) in both.figures.iter().enumerate() {
             assert_eq!(step.packets_in, PACKETS as u64, "part {number}");
             let share = step.fast_packets as f64 / step.packets_in as f64;

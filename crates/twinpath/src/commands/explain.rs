@@ -10,6 +10,7 @@ mod split;
 mod text;
 mod verdict;
 
+use super::dash::replace_config;
 use crate::checks::{absent_devices, check_unless};
 use crate::error::CommandError;
 use crate::{Outcome, output};
@@ -56,6 +57,10 @@ use verdict::Verdict;
 pub struct Arguments {
     /// The service file
     service: PathBuf,
+    /// A DPU's configuration, in place of what the service file's [dash] names: files in SONiC's JSON, of a
+    /// folder all that end with .json
+    #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
+    dash: Vec<PathBuf>,
     /// Show the fast programs, too
     #[arg(long)]
     programs: bool,
@@ -66,7 +71,8 @@ pub struct Arguments {
 
 /// Explains.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let service = Service::load(&arguments.service)?;
+    let mut service = Service::load(&arguments.service)?;
+    replace_config(&arguments.dash, &mut service)?;
     output::warnings_about(&service);
     absent_devices(&service).iter().for_each(output::warning);
     let explanation = Explanation::of(&service).map_err(|error| error.placed(&service))?;

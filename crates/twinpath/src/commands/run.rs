@@ -1,5 +1,6 @@
 //! `twinpath run`: a service over packets, to a report.
 
+mod dpu;
 mod files;
 mod health;
 mod manager;
@@ -60,8 +61,8 @@ pub struct Arguments {
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
     /// named .gz; with {port} in the name, which stands for the name of each port, a capture for each. -
-    /// writes to standard output as packets leave, -.pcapng as pcapng; the summary then goes to standard
-    /// error
+    /// writes to standard output as packets leave, -.pcapng as pcapng; the summary then goes to
+    /// standard error
     #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen", allow_hyphen_values = true, value_parser = capture)]
     output: Option<PathBuf>,
     /// Write report.json and report.html to this folder
@@ -191,6 +192,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     .map_err(|error| CommandError::from(error).placed(&service))?;
     for warning in &report.warnings {
         output::warning(warning);
+    }
+    if let Some(hint) = dpu::for_another(&service, &report) {
+        output::warning(hint);
     }
     arguments.tell(&report)?;
     match failure {

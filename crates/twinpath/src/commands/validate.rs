@@ -1,5 +1,6 @@
 //! `twinpath validate`: what is wrong with a service file.
 
+use super::dash::replace_config;
 use crate::checks::{absent_devices, check, host_doubts, unsent_traffic};
 use crate::error::CommandError;
 use crate::{Outcome, output};
@@ -24,6 +25,10 @@ use twinpath_control::service::{Fault, Service, ServiceError, warnings};
 pub struct Arguments {
     /// The service file
     service: PathBuf,
+    /// A DPU's configuration, in place of what the service file's [dash] names: files in SONiC's JSON, of a
+    /// folder all that end with .json
+    #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
+    dash: Vec<PathBuf>,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -101,7 +106,8 @@ fn counted(count: usize, what: &str) -> String {
 
 /// Warnings are found once the file can be read, whatever else is wrong with the service.
 fn checked(arguments: &Arguments, warned: &mut Vec<Fault>) -> Result<(), CommandError> {
-    let service = Service::load(&arguments.service)?;
+    let mut service = Service::load(&arguments.service)?;
+    replace_config(&arguments.dash, &mut service)?;
     *warned = warnings(&service);
     warned.extend(absent_devices(&service));
     warned.extend(host_doubts(&service));

@@ -3,6 +3,7 @@
 use crate::folder::{Folder, Said};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use twinpath_nf::dash::MAX_FLOWS;
 
 const ENIS: &str = r#"[
     {"DASH_ENI_TABLE:eni-1": {"mac_address": "00:1A:C5:00:00:01", "vnet": "vnet-1", "admin_state": "enabled", "underlay_ip": "20.0.0.1"}, "OP": "SET"},
@@ -74,6 +75,36 @@ fn a_whole_configuration_is_told_by_table_eni_and_cost() {
     assert_eq!(2.0 * each, configured + compiled);
     let fit = mappings["would_fit"].as_f64().expect("a number");
     assert!((fit * each - 1e9).abs() < 2.0 * each);
+}
+
+#[test]
+fn check_and_explain_say_the_same_of_flows() {
+    let folder = folder(&[("a.json", ENIS)]);
+    let costs = |memory: &str| {
+        let said = folder.run(&["dash", "check", "a.json", "--json", "--memory", memory]);
+        let told = json(&said);
+        let costs = told["memory"]["costs"].as_array().expect("a list");
+        costs
+            .iter()
+            .find(|cost| cost["what"] == "flows")
+            .expect("flows")
+            .clone()
+    };
+    let flows = costs("1");
+    let each = flows["bytes_each"].as_f64().expect("a number");
+    let fit = flows["would_fit"].as_f64().expect("a number");
+    assert!((fit * each - 1e9).abs() < 2.0 * each, "{flows}");
+    // No service takes more of them.
+    assert_eq!(costs("1000")["would_fit"], MAX_FLOWS);
+    let number = &flows["number"];
+    let service = format!("[service]\nchain = [\"dash\"]\n[dash]\nflows = {number}\n");
+    folder.write("dpu.toml", service.as_bytes());
+    let explained = json(&folder.run(&["explain", "dpu.toml", "--json"]));
+    let parts = explained["memory"]["parts"].as_array().expect("a list");
+    let table = parts
+        .iter()
+        .find(|part| part["what"] == "the table of dash");
+    assert_eq!(table.expect("a table")["bytes"], flows["compiled_bytes"]);
 }
 
 #[test]

@@ -5,9 +5,11 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use twinpath_dash::config::{Applied, Configuration, EniTable, Origin, Stages, Store, Warning};
+use twinpath_dash::flows::FlowTable;
 use twinpath_dash::json::Problem;
 use twinpath_dash::objects::{AclGroupId, AdminState, EniId, Key, Table};
 use twinpath_dash::{Cost, Dpu, Files, Settings};
+use twinpath_nf::dash::MAX_FLOWS;
 
 /// How many objects are named that refer to one that is deleted.
 const NAMED: usize = 3;
@@ -388,10 +390,9 @@ fn memory(configuration: &Configuration, of_bytes: u64) -> Memory {
         }
     };
     let none = Cost::default();
-    let flows = Cost {
-        number: Settings::default().flows,
-        bytes: dpu.flow_memory_bytes(),
-    };
+    let mut flows = named("flows", none, FlowTable::cost(Settings::default().flows));
+    // No table has more, however much memory there is.
+    flows.would_fit = flows.would_fit.map(|fit| fit.min(MAX_FLOWS as u64));
     Memory {
         bytes: configured.bytes() + compiled.bytes(),
         of_bytes,
@@ -402,7 +403,7 @@ fn memory(configuration: &Configuration, of_bytes: u64) -> Memory {
             named("prefixes in ACL rules", configured.acl_prefixes, none),
             named("tag prefixes", configured.tag_prefixes, none),
             named("meter policies", none, compiled.meters),
-            named("flows", none, flows),
+            flows,
         ],
     }
 }

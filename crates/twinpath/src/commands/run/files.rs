@@ -1,7 +1,8 @@
 //! The files of a run: what is written must not replace what is read, or each other.
 
 use crate::error::{CommandError, RunRefusal};
-use crate::paths::{check_name, is_same};
+use crate::paths::{FileId, check_name};
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use twinpath_control::report::{HTML_FILE, JSON_FILE};
@@ -36,20 +37,7 @@ impl Files<'_> {
             }
         }
         check_streams(self.input, self.output)?;
-        let (read, written) = (self.read()?, self.written()?);
-        for (place, one) in written.iter().enumerate() {
-            let others = read.iter().chain(&written[..place]);
-            for other in others {
-                if is_same(&one.path, &other.path) {
-                    return Err(RunRefusal::SameFile {
-                        path: one.path.clone(),
-                        flag: one.what,
-                        other: other.what,
-                    }
-                    .into());
-                }
-            }
-        }
+        check_apart(&self.read()?, self.written()?)?;
         Ok(())
     }
 
@@ -105,14 +93,26 @@ pub fn check_steps(read: &[PathBuf], written: &[PathBuf]) -> Result<(), RunRefus
         paths.map(|path| Use { what, path }).collect()
     };
     let read = uses("a file that steps read", read);
-    let written = uses("a file that steps write", written);
-    for (place, one) in written.iter().enumerate() {
-        let mut others = read.iter().chain(&written[..place]);
-        if let Some(other) = others.find(|other| is_same(&one.path, &other.path)) {
+    check_apart(&read, uses("a file that steps write", written))
+}
+
+/// Refuses to write what is read, or what has been written.
+fn check_apart(read: &[Use], written: Vec<Use>) -> Result<(), RunRefusal> {
+    let mut used = HashMap::new();
+    for one in read {
+        if let Some(file) = FileId::of(&one.path) {
+            used.entry(file).or_insert(one.what);
+        }
+    }
+    for Use { what, path } in written {
+        let Some(file) = FileId::of(&path) else {
+            continue;
+        };
+        if let Some(other) = used.insert(file, what) {
             return Err(RunRefusal::SameFile {
-                path: one.path.clone(),
-                flag: one.what,
-                other: other.what,
+                path,
+                flag: what,
+                other,
             });
         }
     }

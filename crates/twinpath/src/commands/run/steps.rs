@@ -10,6 +10,8 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,7 +173,7 @@ fn without_place(error: &serde_json::Error) -> String {
     text[..end].to_owned()
 }
 
-/// Runs steps, and writes what was counted up to each.
+/// Runs steps, and writes what was counted up to each as it ends: of many steps and ENIs it is much.
 pub fn execute(
     service: &Service,
     steps: &[RunStep],
@@ -179,34 +181,72 @@ pub fn execute(
     is_quiet: bool,
     is_stopped: &Arc<AtomicBool>,
 ) -> Result<Outcome, CommandError> {
-    let mut told = Vec::new();
-    let mut printed = Ok(());
+    let mut counters = counters.map(CountersFile::create).transpose()?;
+    let (mut over, mut written, mut printed) = (0, Ok(()), Ok(()));
     let ran = run_steps(service, steps, is_stopped, |number, figures| {
+        over = number;
         if !is_quiet && printed.is_ok() {
             printed = output::print(&line(number, &figures));
         }
-        told.push(counted(number, figures));
+        if let Some(file) = counters.as_mut().filter(|_| written.is_ok()) {
+            written = file.add(&counted(number, figures));
+        }
     });
+    written?;
     // What was counted up to a step that is wrong is told, too.
-    if let Some(path) = counters {
-        write(path, &told)?;
+    if let Some(file) = counters {
+        file.finish()?;
     }
     ran?;
     printed?;
     if is_stopped.load(Ordering::Relaxed) && !is_quiet {
-        let (ran, all) = (told.len(), steps.len());
-        let all = units::counted(all as u64, "step");
-        output::print(&format!("stopped after {ran} of {all}\n"))?;
+        let all = units::counted(steps.len() as u64, "step");
+        output::print(&format!("stopped after {over} of {all}\n"))?;
     }
     Ok(Outcome::Good)
 }
 
-fn write(path: &Path, told: &[StepCounters]) -> Result<(), CommandError> {
-    let text = serde_json::to_string_pretty(told)? + "\n";
-    std::fs::write(path, text).map_err(|source| CommandError::Write {
+/// A list that is being written.
+struct CountersFile<'a> {
+    path: &'a Path,
+    file: BufWriter<File>,
+    is_empty: bool,
+}
+
+impl<'a> CountersFile<'a> {
+    fn create(path: &'a Path) -> Result<Self, CommandError> {
+        let file = File::create(path).map_err(|source| unwritten(path, source))?;
+        Ok(Self {
+            path,
+            file: BufWriter::new(file),
+            is_empty: true,
+        })
+    }
+
+    fn add(&mut self, step: &StepCounters) -> Result<(), CommandError> {
+        let before = if self.is_empty { "[\n" } else { ",\n" };
+        self.file
+            .write_all(before.as_bytes())
+            .and_then(|()| Ok(serde_json::to_writer_pretty(&mut self.file, step)?))
+            .map_err(|source| unwritten(self.path, source))?;
+        self.is_empty = false;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), CommandError> {
+        let end = if self.is_empty { "[]\n" } else { "\n]\n" };
+        self.file
+            .write_all(end.as_bytes())
+            .and_then(|()| self.file.flush())
+            .map_err(|source| unwritten(self.path, source))
+    }
+}
+
+fn unwritten(path: &Path, source: std::io::Error) -> CommandError {
+    CommandError::Write {
         path: path.into(),
         source,
-    })
+    }
 }
 
 fn counted(number: usize, figures: StepFigures) -> StepCounters {
