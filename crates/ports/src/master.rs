@@ -209,7 +209,7 @@ mod tests {
         };
         let info = attribute(LINK_INFO | 0x8000, &attribute(SLAVE_KIND, b"bridge\0"));
         let master = attribute(MASTER, &7u32.to_ne_bytes());
-        let mut header = vec![0; ATTRIBUTES_AT];
+        let mut header = [0; ATTRIBUTES_AT];
         header[4..6].copy_from_slice(&NEW_LINK.to_ne_bytes());
         let whole = [&header[..], &info, &master].concat();
         assert_eq!(read(&whole), Some((7, "bridge".into())));
