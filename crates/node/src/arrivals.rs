@@ -96,8 +96,7 @@ impl<'a> Arrivals<'a> {
         })
     }
 
-    /// What time it is while none comes, where packets have the time at which they come, or all have been
-    /// read.
+    /// What time it is while none comes, where packets have the time at which they come.
     pub fn now(&mut self) -> Option<Instant> {
         match self.next {
             Read::Nothing => self.source.now(),
@@ -116,11 +115,6 @@ impl<'a> Arrivals<'a> {
     /// Whether there are no more packets.
     pub fn is_over(&self) -> bool {
         self.next == Read::End && self.late.is_empty()
-    }
-
-    /// There are no more. Whether another shard has packets still to come.
-    pub fn others_go_on(&mut self) -> bool {
-        self.source.others_read_on()
     }
 
     /// Says whether all packets that have entered are through.

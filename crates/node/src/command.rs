@@ -67,10 +67,11 @@ impl<'a> CommandQueue<'a> {
         commands.try_recv().ok()
     }
 
-    /// Whoever waits for a change hears what came of it. Returns whether it is the run that is over.
-    pub fn came_of_command(&mut self, outcome: ChangeOutcome) -> bool {
+    /// Whoever waits for a change hears what came of it. If it is the run that is over, returns
+    /// whether all that was under way has come to its end.
+    pub fn came_of_command(&mut self, outcome: ChangeOutcome) -> Option<bool> {
         let replaced = match outcome {
-            ChangeOutcome::Stopped { .. } => return true,
+            ChangeOutcome::Stopped { is_drained } => return Some(is_drained),
             ChangeOutcome::Changed(changed) => Ok(changed),
             ChangeOutcome::Refused(replacement, why) => Err((replacement, why)),
         };
@@ -78,7 +79,7 @@ impl<'a> CommandQueue<'a> {
             // Whoever has gone away hears nothing.
             let _ = asked.send(replaced);
         }
-        false
+        None
     }
 }
 

@@ -5,7 +5,7 @@ mod part;
 mod piped;
 mod tunnels;
 
-pub use part::{Clocks, Part, Readers};
+pub use part::{Clocks, Part};
 
 use crate::ingress::Ingress;
 use interfaces::Numbers;
@@ -261,11 +261,6 @@ impl Source {
         }
     }
 
-    /// The shard's packets have ended. Whether another shard has packets still to come.
-    pub(crate) fn others_read_on(&mut self) -> bool {
-        self.part.as_mut().is_some_and(Part::others_read_on)
-    }
-
     /// The shard reads no more; whoever waits for it goes on.
     pub(crate) fn leave_shard(&mut self) {
         self.part = None;
@@ -314,12 +309,8 @@ impl Source {
         }
     }
 
-    /// What time it is while no packet comes, if packets have the time at which they come, or all have been
-    /// read.
+    /// What time it is while no packet comes, if packets have the time at which they come.
     pub(crate) fn now(&mut self) -> Option<Instant> {
-        if self.part.as_ref().is_some_and(Part::has_read_all) {
-            return Some(self.clock);
-        }
         self.clock = self.clock.max(self.feed.now()?);
         Some(self.clock)
     }

@@ -123,7 +123,7 @@ pub fn run_on<P: PacketIo>(
             next_tick_ns: 0,
             idle: Backoff::default(),
             fair_yield: FairYield::default(),
-            is_drained: false,
+            is_drained: None,
         };
         let result = driver.run(is_stopped);
         is_over.store(true, Ordering::Release);
@@ -269,75 +269,40 @@ struct Driver<'a, P> {
     next_tick_ns: u64,
     idle: Backoff,
     fair_yield: FairYield,
-    /// Whether all that was under way has come to its end, or was given up.
-    is_drained: bool,
+    /// Once the run is over: whether all has come to its end.
+    is_drained: Option<bool>,
 }
 
 impl<P: PacketIo> Driver<'_, P> {
     fn run(&mut self, is_stopped: &AtomicBool) -> Result<(), CaptureError> {
-        loop {
-            self.take_command();
-            if self.take_in(is_stopped)? {
-                break;
+        let mut is_stopping = false;
+        while self.is_drained.is_none() {
+            self.observer.heartbeat().machine_turns();
+            if !is_stopping {
+                self.take_command();
+                let wall_ns = self.wall_ns();
+                let now = self.started + Duration::from_nanos(wall_ns);
+                let (packets, burst) = (&mut *self.packets, &mut self.burst);
+                let filled = packets.fill(self.machine, now, wall_ns, burst)?;
+                let is_stopped = is_stopped.load(Ordering::Relaxed);
+                if filled == Filled::End || is_stopped && self.packets.stops() {
+                    is_stopping = true;
+                    self.observer.heartbeat().enter(Phase::Stopping);
+                    self.receive()?;
+                    self.machine.stop(&mut self.output);
+                }
             }
-            self.turn()?;
+            self.take_across()?;
+            self.rest_if_idle();
+            self.receive()?;
+            self.yield_fairly();
+            self.take_returns()?;
+            self.receive_from_servers()?;
+            self.take_undelivered()?;
+            self.tick();
         }
-        self.stops_unless_others_go_on();
-        self.drain()?;
         let pools = self.machine.pools();
-        self.packets.advance(Instant::NEVER, pools)?;
-        while self.stops_unless_others_go_on() {
-            self.take_command();
-            self.turn()?;
-        }
-        match self.commands.is_changing() {
-            true => self.drain(),
-            false => Ok(()),
-        }
-    }
-
-    /// Takes packets that come. Returns whether no more do.
-    fn take_in(&mut self, is_stopped: &AtomicBool) -> Result<bool, CaptureError> {
-        let wall_ns = self.wall_ns();
-        let now = self.started + Duration::from_nanos(wall_ns);
-        let (packets, burst) = (&mut *self.packets, &mut self.burst);
-        let filled = packets.fill(self.machine, now, wall_ns, burst)?;
-        let is_stopped = is_stopped.load(Ordering::Relaxed);
-        Ok(filled == Filled::End || is_stopped && self.packets.stops())
-    }
-
-    /// No more comes here. Returns whether packets still come to another shard: a change is made by all.
-    fn stops_unless_others_go_on(&mut self) -> bool {
-        let goes_on = self.packets.others_go_on();
-        if !goes_on {
-            self.observer.heartbeat().enter(Phase::Stopping);
-        }
-        goes_on
-    }
-
-    /// All that is under way comes to its end.
-    fn drain(&mut self) -> Result<(), CaptureError> {
-        self.receive()?;
-        self.is_drained = false;
-        self.machine.stop(&mut self.output);
-        while !self.is_drained {
-            self.turn()?;
-        }
-        Ok(())
-    }
-
-    /// What has been taken in goes on, and so does time.
-    fn turn(&mut self) -> Result<(), CaptureError> {
-        self.observer.heartbeat().machine_turns();
-        self.take_across()?;
-        self.rest_if_idle();
-        self.receive()?;
-        self.yield_fairly();
-        self.take_returns()?;
-        self.receive_from_servers()?;
-        self.take_undelivered()?;
-        self.tick();
-        Ok(())
+        self.packets.advance(Instant::NEVER, pools)
     }
 
     /// With nothing to do, other threads may have the processor.
@@ -462,7 +427,9 @@ impl<P: PacketIo> Driver<'_, P> {
             self.links[worker].tell(command);
         }
         for outcome in std::mem::take(&mut self.output.outcomes) {
-            self.is_drained |= self.commands.came_of_command(outcome);
+            if let Some(is_drained) = self.commands.came_of_command(outcome) {
+                self.is_drained = Some(is_drained);
+            }
         }
         Ok(())
     }

@@ -94,10 +94,6 @@ pub struct VirtualRun<'a, S: Sink> {
 /// Time goes on by so much where the machine waits for nothing.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How often a shard whose packets have ended looks whether its operator wants something, and whether other
-/// shards have packets still to come.
-const LOOK_AT_OTHERS: Duration = Duration::from_micros(20);
-
 /// A packet that is followed is waited for while no more than so many things happen.
 const MOST_EVENTS: usize = 1 << 20;
 
@@ -168,10 +164,6 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         while self.take_in(&mut arrivals)? {}
         let end = self.packet_now();
         self.finish()?;
-        while arrivals.others_go_on() {
-            self.serve_at_rest()?;
-            std::thread::sleep(LOOK_AT_OTHERS);
-        }
         Ok(end.since(self.started.unwrap_or(end)))
     }
 
@@ -233,11 +225,6 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// Packets cannot be written.
     pub(crate) fn take_commands(&mut self) -> Result<(), CaptureError> {
         self.now = self.node.machine.oldest();
-        self.serve_at_rest()
-    }
-
-    /// The same, at the time that it is.
-    fn serve_at_rest(&mut self) -> Result<(), CaptureError> {
         self.take_command();
         while self.commands.is_changing() {
             self.go_on()?;
@@ -418,7 +405,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             }
         }
         for outcome in std::mem::take(&mut self.output.outcomes) {
-            self.is_over |= self.commands.came_of_command(outcome);
+            self.is_over |= self.commands.came_of_command(outcome).is_some();
         }
         self.sink.advance(self.node.machine.oldest())
     }

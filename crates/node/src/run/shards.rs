@@ -9,10 +9,9 @@ use crate::observe::Observer;
 use crate::pinning;
 use crate::shards::{Across, CurrentPartition, Merged, share};
 use crate::sink::Sink;
-use crate::source::{Clocks, Part, Readers, Source};
+use crate::source::{Clocks, Part, Source};
 use crate::thread_name;
 use crate::wiring::{Node, NodeConfig};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -101,14 +100,12 @@ pub fn parts(service: &Service, sources: Vec<Source>, partition: &CurrentPartiti
     // Virtual time has no threads that could wait for each other.
     let is_virtual = service.run.execution == Execution::Virtual;
     let clocks = (!is_virtual).then(|| Clocks::new(shards));
-    let readers = Readers::new(shards);
     let has_crossings = partition.clone().get().has_crossings();
     let across = Across::all(shards).into_iter();
     let across = across.map(|end| Some(end).filter(|_| has_crossings));
     let parts = sources.into_iter().zip(Shard::all(shards)).zip(across);
     let part = |((source, shard), across): ((Source, _), _)| {
-        let (readers, clocks) = (readers.clone(), clocks.clone());
-        let part = Part::new(partition.clone(), shard, readers, clocks, across);
+        let part = Part::new(partition.clone(), shard, clocks.clone(), across);
         source.of_shard(part)
     };
     parts.map(part).collect()
@@ -142,7 +139,7 @@ pub fn drive_all<S: Sink + Send>(
         let runs: Vec<_> = runs.collect();
         let ended = runs.into_iter().map(|run| match run.join() {
             Ok(passed) => passed,
-            Err(panic) => resume_unwind(panic),
+            Err(panic) => std::panic::resume_unwind(panic),
         });
         // All are over before the first mishap is told.
         let ended: Vec<_> = ended.collect();
@@ -162,12 +159,12 @@ impl ShardRun {
         sink: &mut S,
         is_stopped: &AtomicBool,
     ) -> Result<Duration, RunError> {
-        let passed = catch_unwind(AssertUnwindSafe(|| self.drive(ports, sink, is_stopped)));
+        let passed = self.drive(ports, sink, is_stopped);
         if let Ends::Source(source) = &mut self.ends {
             source.leave_shard();
         }
         sink.advance(twinpath_core::Instant::NEVER)?;
-        passed.unwrap_or_else(|panic| resume_unwind(panic))
+        passed
     }
 
     fn drive<S: Sink>(

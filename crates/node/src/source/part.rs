@@ -3,7 +3,7 @@
 use super::{Read, Source};
 use crate::shards::{Across, Crossing, CurrentPartition};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
@@ -29,22 +29,8 @@ impl Clocks {
 /// How far a shard may be ahead of another.
 const MOST_AHEAD: Duration = Duration::from_millis(100);
 
-/// How many shards have packets still to come.
-#[derive(Clone, Debug)]
-pub struct Readers(Arc<AtomicUsize>);
-
-impl Readers {
-    /// All of so many have.
-    pub fn new(shards: u16) -> Self {
-        Self(Arc::new(AtomicUsize::new(shards.into())))
-    }
-}
-
 /// Which packets of a source a shard takes.
 pub struct Part {
-    readers: Readers,
-    /// Whether this shard counts no more among them.
-    has_ended: bool,
     partition: CurrentPartition,
     shard: Shard,
     clocks: Option<Clocks>,
@@ -79,18 +65,15 @@ enum Awaits {
 }
 
 impl Part {
-    /// Those of one shard among these readers; with clocks none is far ahead of another, and with an end of what goes across
+    /// Those of one shard; with clocks none is far ahead of another, and with an end of what goes across
     /// packets of other shards may go on here.
     pub fn new(
         partition: CurrentPartition,
         shard: Shard,
-        readers: Readers,
         clocks: Option<Clocks>,
         across: Option<Across>,
     ) -> Self {
         Self {
-            readers,
-            has_ended: false,
             partition,
             shard,
             clocks,
@@ -107,7 +90,7 @@ impl Part {
         if self.joined.as_mut().is_some_and(Joined::waits) {
             return Ok(Read::Nothing);
         }
-        if self.has_read_all() {
+        if self.joined.as_ref().is_some_and(Joined::has_read_all) {
             return Ok(self.end());
         }
         loop {
@@ -145,20 +128,6 @@ impl Part {
             true => Read::End,
             false => Read::Nothing,
         }
-    }
-
-    /// The shard's packets have ended. Whether another has packets still to come.
-    pub(crate) fn others_read_on(&mut self) -> bool {
-        let Readers(count) = &self.readers;
-        if !std::mem::replace(&mut self.has_ended, true) {
-            count.fetch_sub(1, Ordering::AcqRel);
-        }
-        count.load(Ordering::Acquire) > 0
-    }
-
-    /// Whether the shard has read all, and waits for what may still cross to it.
-    pub(crate) fn has_read_all(&self) -> bool {
-        self.joined.as_ref().is_some_and(Joined::has_read_all)
     }
 
     /// The shard says whether all that has entered it is through.
@@ -281,7 +250,6 @@ impl Drop for Part {
     /// Nobody waits for a shard whose run is over.
     fn drop(&mut self) {
         self.has_read(Instant::NEVER);
-        self.others_read_on();
         if let Some(joined) = &self.joined {
             joined.across.tell_through(u64::MAX);
         }

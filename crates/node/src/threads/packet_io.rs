@@ -41,11 +41,6 @@ pub trait PacketIo {
         true
     }
 
-    /// No more comes here. Whether packets still come to another shard: so long this one hears its operator.
-    fn others_go_on(&mut self) -> bool {
-        false
-    }
-
     /// A packet leaves. Its buffer goes back to `pools`, now or later.
     ///
     /// # Errors
@@ -133,10 +128,6 @@ impl<S: Sink> PacketIo for Replay<'_, S> {
     ) -> Result<Filled, CaptureError> {
         self.arrivals.settle(is_settled(machine));
         self.arrivals.fill(machine, now, received_ns, burst)
-    }
-
-    fn others_go_on(&mut self) -> bool {
-        self.arrivals.others_go_on()
     }
 
     fn goes_across(&mut self, shard: u16, frame: Frame, machine: &mut Machine) {

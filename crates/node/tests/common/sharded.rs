@@ -8,7 +8,7 @@ use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Service, Shards};
 use twinpath_io::Trace;
 use twinpath_node::Ports;
-use twinpath_node::command::{Commands, no_commands};
+use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::shards::{Ends, ShardRun, drive_all, nodes, parts};
 use twinpath_node::shards::CurrentPartition;
@@ -30,25 +30,19 @@ pub struct Spread {
 
 /// Runs its shards over packets in memory.
 pub fn run_shards(service: &Service, trace: &Trace) -> Spread {
-    let sources = (0..service.run.shards.0).map(|_| (Source::trace(copy(trace)), no_commands()));
-    run_each(service, sources.collect())
-}
-
-/// Runs its shards, each over all packets of its own source, with its own commands.
-pub fn run_each(service: &Service, ends: Vec<(Source, Commands)>) -> Spread {
-    let (sources, commands): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+    let sources = (0..service.run.shards.0).map(|_| Source::trace(copy(trace)));
     let partition = CurrentPartition::of(service, service.run.shards.0).expect("no files");
-    let sources = parts(service, sources, &partition);
+    let sources = parts(service, sources.collect(), &partition);
     let built = nodes(service).expect("enough for all");
-    let runs = built.into_iter().zip(sources).zip(commands);
+    let runs = built.into_iter().zip(sources);
     let mut runs: Vec<ShardRun> = runs
-        .map(|(((shard, service, node), source), commands)| ShardRun {
+        .map(|((shard, service, node), source)| ShardRun {
             shard,
             service,
             node,
             ends: Ends::Source(Box::new(source)),
             observer: Observer::new(Live::hidden()),
-            commands,
+            commands: no_commands(),
         })
         .collect();
     let ports = Ports {

@@ -11,7 +11,6 @@ mod dash;
 mod dash_faults;
 mod dash_zero_loss;
 mod direction;
-mod ended_shards;
 mod evasions;
 mod hairpins;
 mod identifications;
