@@ -42,10 +42,9 @@
 //! side that share flow state are told direction by each connection's opener: what that sends passes
 //! them in order, from whichever side it comes, and answers in reverse. Of those one that needs what
 //! another does stays behind it either way: a firewall in front of a reassembler, and both in front of
-//! an inspector. `twinpath explain` tells all of these orders. `inside` is asked
-//! for in chains with functions whose decisions are cached (`acl`, `napt`, `nat64`, `nptv6`, `router`, `monitor`); an
-//! address translation's own is taken if there is none, and without either all packets pass in
-//! order.
+//! an inspector. `twinpath explain` tells all of these orders. `inside` is asked for in chains with
+//! functions whose decisions are cached (`acl`, `napt`, `nat64`, `nptv6`, `router`, `monitor`); an
+//! address translation's own is taken if there is none, and without either all packets pass in order.
 //!
 //! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
 //! then know them by name: a next hop of a router has one as `port`, and a rule of an access list or
@@ -57,10 +56,10 @@
 //! inside then passes for one from inside. Where both `inside` and `inside_ports` are said, sources
 //! are checked against the port in front of the chain (`source_check`; RFC 2827, RFC 3704): with
 //! `"strict"`, which is the default there, a source inside that comes in outside is dropped
-//! (`source_inside`), and so is one of the addresses that translations of the chain give out; and a source
-//! that is not inside but comes in inside (`source_outside`). With
-//! `"loose"` only sources inside are looked for outside. Sources of a link (`0.0.0.0`, `169.254.0.0/16`, `::`, `fe80::/10`)
-//! may be on both sides. A capture that does not say by which ports its packets came in has its
+//! (`source_inside`), and so is one of the addresses that translations of the chain give out; and a
+//! source that is not inside but comes in inside (`source_outside`). With `"loose"` only sources inside
+//! are looked for outside. Sources of a link (`0.0.0.0`, `169.254.0.0/16`, `::`, `fe80::/10`) may be on
+//! both sides. A capture that does not say by which ports its packets came in has its
 //! packets come in where their sources belong, so there nothing is checked.
 //!
 //! IP packets are found behind up to four VLAN tags (EtherTypes 0x8100, 0x88a8, 0x9100, 0x9200,

@@ -124,11 +124,10 @@ impl Dpu {
             (_, Some(_)) => {}
             (_, None) => {
                 state.deadlines = Some(Deadlines::default());
-                state.is_learning = has_flows;
-                if has_flows {
+                if has_flows && !std::mem::replace(&mut state.is_learning, true) {
                     self.learning.push(number);
-                    self.is_limit_new = true;
                 }
+                self.is_limit_new |= has_flows;
             }
         }
     }

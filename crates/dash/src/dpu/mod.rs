@@ -325,7 +325,7 @@ impl Dpu {
                 self.act(buffer, start, received, &error.action, now)?
             }
         };
-        let way = self.way(&received.arrival);
+        let way = received.way;
         let state = &mut self.enis[usize::from(received.arrival.eni)];
         state.counters.send(way, applied.inner_bytes);
         // What the machine sees is what it pays for.
@@ -396,9 +396,8 @@ impl Dpu {
         let arrival = &received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let is_spoofed = self.is_spoofed(eni, arrival.direction, arrival.outer_source);
-        let way = eni.way(arrival.direction, arrival.outer_source, arrival.key);
         let state = &mut self.enis[usize::from(arrival.eni)];
-        state.counters.receive(way, bytes);
+        state.counters.receive(received.way, bytes);
         if !eni.is_enabled {
             return Err(Reason::EniDisabled);
         }

@@ -133,12 +133,11 @@ impl Received {
         )?;
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
         let outer_source = fields::source_address(frame, &outer);
-        let owner = whose(inside, &tunnel, outer_source, tables)?;
         let Owner {
             direction,
             way,
             eni,
-        } = owner;
+        } = whose(inside, &tunnel, outer_source, tables)?;
         let broken = (Reason::InnerMalformed, Some((way, eni, inside.len())));
         let inner = dissect(inside).map_err(|_| broken)?;
         if !is_allowed_inside(inside, &inner, settings) {

@@ -169,6 +169,23 @@ fn nobody_outside_passes_for_a_host_inside() {
     }));
 }
 
+/// Nor does one that the gateway's translation gives out: what came from there would be answered to a host
+/// inside, or to itself.
+#[test]
+fn nobody_outside_sends_from_external_addresses() {
+    let genuine = frame(udp("10.0.0.6:4000", "192.0.2.10:443"));
+    let sent = through(&gateway(), &[(SITE, genuine.clone())]);
+    let (external, _) = ends(&sent.left[0].1);
+    let forged = Endpoint::new(external.address, 4000);
+    let forged = frame(PacketBuilder::udp(forged, external).payload_len(20));
+    let mut arrivals = until_cached(&(SITE, genuine));
+    arrivals.extend(vec![(UPLINK, forged); 30]);
+    let outcome = through(&gateway(), &arrivals);
+    assert_eq!(outcome.dropped("source_inside"), 30);
+    assert_eq!(outcome.left.len(), 200);
+    outcome.assert_settled(100, "what the host sends");
+}
+
 /// The same where the capture does not say by which ports its packets came in: then sources tell.
 #[test]
 fn captures_without_ports_go_by_sources() {

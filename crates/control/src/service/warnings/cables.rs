@@ -158,11 +158,8 @@ impl Found {
                 continue;
             }
             if let Some((port, device)) = ports.find(in_network) {
-                let addresses: Vec<_> = device.addresses.iter().map(|one| one.0).collect();
-                let addresses: Vec<_> = addresses
-                    .iter()
-                    .map(|one| one.address.to_string())
-                    .collect();
+                let addresses = device.addresses.iter();
+                let addresses: Vec<_> = addresses.map(|one| one.0.address.to_string()).collect();
                 let message = format!(
                     "{own} is in the network of {port}, and no port has it or answers for it, so nobody there finds it: expected an address of a port, such as {}",
                     addresses.join(" or ")
