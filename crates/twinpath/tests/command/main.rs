@@ -6,6 +6,7 @@ mod compare;
 mod control;
 mod dash;
 mod dash_run;
+mod dash_trace;
 mod examples;
 mod explain;
 mod export;
