@@ -2,7 +2,7 @@
 
 use crate::pipeline::{Action, Template};
 use crate::tables::Interned;
-use twinpath_core::memory::bring;
+use twinpath_core::memory::{bring, prefetch};
 
 /// Actions by number. Beside them stand [templates](Template): a packet of a known flow reads one line.
 pub(super) struct Actions {
@@ -31,9 +31,11 @@ impl Actions {
         hash
     }
 
-    /// Fetches the action itself, of which the number has been fetched by now.
+    /// Fetches the action itself and its template, of which the number has been fetched by now.
     pub fn seek_on(&self, hash: u64) {
-        self.all.prefetch_value(hash);
+        let number = self.all.prefetch_value(hash);
+        let template = number.and_then(|number| self.templates.get(number as usize));
+        template.inspect(|template| prefetch(*template));
     }
 
     /// As [`Self::take`], of an action that was sought.

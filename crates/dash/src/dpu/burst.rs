@@ -14,6 +14,8 @@ pub(super) struct Burst {
     packets: Vec<Ahead>,
     /// Those that are not plain.
     others: Vec<Result<Received, Unreceived>>,
+    /// Hashes that answers to packets will probably have which open flows.
+    answers: Vec<u64>,
 }
 
 /// What is known of a packet.
@@ -56,6 +58,7 @@ impl Dpu {
         let mut burst = std::mem::take(&mut self.burst);
         burst.packets.clear();
         burst.others.clear();
+        burst.answers.clear();
         for frame in frames {
             let ahead = self.ahead(frame, &mut burst.others);
             self.flows.fetch(ahead.hash);
@@ -70,8 +73,12 @@ impl Dpu {
         for (number, ahead) in burst.packets.iter().enumerate() {
             let is_other = others.checked_shr(number as u32).unwrap_or(1) & 1 != 0;
             if is_other && !self.flows.fetch_other(ahead.hash) {
-                self.fetch_for_opening(ahead, &burst.others);
+                let answers = self.fetch_for_opening(ahead, &burst.others);
+                burst.answers.extend(answers);
             }
+        }
+        for hash in &burst.answers {
+            self.flows.prefetch_room(*hash);
         }
         for ahead in &burst.packets {
             if let Some(entry) = self.flows.probable_entry(ahead.hash) {
@@ -111,15 +118,20 @@ impl Dpu {
         Some(EntryKey::new(eni.serial, owner.way, &headers, ports))
     }
 
-    fn fetch_for_opening(&self, ahead: &Ahead, others: &[Result<Received, Unreceived>]) {
+    /// As [`Self::fetch_for_new`].
+    fn fetch_for_opening(
+        &self,
+        ahead: &Ahead,
+        others: &[Result<Received, Unreceived>],
+    ) -> Option<u64> {
         let (way, eni, headers): (Direction, u16, Headers) = match ahead.packet {
             AheadPacket::Plain(plain, owner) => (owner.way, owner.eni, plain.headers()),
             AheadPacket::Other(number) => match others.get(number) {
                 Some(Ok(Received { arrival, way, .. })) => (*way, arrival.eni, arrival.headers),
-                _ => return,
+                _ => return None,
             },
         };
-        self.fetch_for_new((way, eni), &headers, ahead.hash);
+        self.fetch_for_new((way, eni), &headers, ahead.hash)
     }
 
     /// As [`Self::begin`], for the packet with this number of those that were looked at last.

@@ -99,21 +99,26 @@ impl Dpu {
     }
 
     /// Asks the processor to fetch what a packet will probably need that opens a flow: room for it, what
-    /// answers are looked for by, and the mapping of its destination in the ENI's own network.
-    pub(super) fn fetch_for_new(&self, (way, eni): (Direction, u16), headers: &Headers, hash: u64) {
-        let Some(eni) = self.tables.eni(eni) else {
-            return;
-        };
+    /// answers are looked for by, and the mapping of its destination in the ENI's own network. Returns the
+    /// hash that answers will probably have.
+    pub(super) fn fetch_for_new(
+        &self,
+        (way, eni): (Direction, u16),
+        headers: &Headers,
+        hash: u64,
+    ) -> Option<u64> {
+        let eni = self.tables.eni(eni)?;
         let ports = headers.ports.unwrap_or([0; 2]);
         let key = EntryKey::new(eni.serial, way, headers, ports);
-        self.flows
-            .prefetch_tags(self.flows.hash(&key.turned(way.turned())));
+        let answers = self.flows.hash(&key.turned(way.turned()));
+        self.flows.prefetch_tags(answers);
         self.flows.prefetch_room(hash);
         let far_end = match way {
             Direction::Outbound => headers.destination,
             Direction::Inbound => headers.source,
         };
         self.tables.mappings().prefetch(eni.vnet, far_end);
+        Some(answers)
     }
 
     /// What is done to a packet. Its [`hash`](Self::hash) may be known already.

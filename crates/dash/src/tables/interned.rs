@@ -147,13 +147,11 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         prefetch(&self.slots.0[self.slots.home(hash)]);
     }
 
-    /// Asks the processor to fetch the value that has a hash, by its number.
-    pub fn prefetch_value(&self, hash: u64) {
-        if let Some((_, number)) = self.slots.find(hash, |_| true)
-            && let Some(value) = self.values.get(number as usize)
-        {
-            prefetch_all(value);
-        }
+    /// The number of the value that probably has a hash, which is asked to be fetched.
+    pub fn prefetch_value(&self, hash: u64) -> Option<u32> {
+        let (_, number) = self.slots.find(hash, |_| true)?;
+        prefetch_all(self.values.get(number as usize)?);
+        Some(number)
     }
 
     /// As [`Self::take_or_add`], of a value with this [hash](Self::hash).
