@@ -76,7 +76,7 @@ fn package() -> bool {
 }
 
 fn check() -> bool {
-    let Some(package) = newest(&root().join("target/debian")) else {
+    let Some(package) = newest() else {
         eprintln!("no package was made");
         return false;
     };
@@ -135,8 +135,9 @@ fn works(package: &Path) -> bool {
         && services.all(|service| succeeds(Command::new(&program).arg("validate").arg(service)))
 }
 
-fn newest(folder: &Path) -> Option<PathBuf> {
-    let files = fs::read_dir(folder).ok()?.flatten();
+/// The package that was made last.
+pub fn newest() -> Option<PathBuf> {
+    let files = fs::read_dir(root().join("target/debian")).ok()?.flatten();
     let packages = files.filter(|file| file.path().extension().is_some_and(|end| end == "deb"));
     let newest =
         packages.max_by_key(|file| file.metadata().and_then(|about| about.modified()).ok());

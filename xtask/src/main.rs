@@ -1,6 +1,6 @@
 //! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, and
 //! `cargo xtask manual`, which writes the pages of docs/ that follow from the code, and `cargo xtask
-//! deb`, which makes a Debian package.
+//! deb`, which makes a Debian package; `cargo xtask installed` makes it and tries it under a systemd.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, that no oracle among
 //! them ran without its fast path, the benches' smoke run, the examples, circles of files, and the tests
@@ -26,6 +26,7 @@ mod deb;
 mod failures;
 mod features;
 mod fuzz;
+mod installed;
 mod oracles;
 mod packaged_docs;
 mod programs;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
             false => ExitCode::FAILURE,
         },
         ["deb"] => run_all(&[step("Debian package", deb::build)]),
+        ["installed"] => run_all(&[step("Debian package", deb::build), installed_step()]),
         ["bench"] => run_all(&[step(
             "benches",
             cargo(&["bench", "--package", "twinpath-benches"]),
@@ -214,6 +216,7 @@ fn test_steps() -> Vec<Step> {
         }),
         step("first command", first_command()),
         step("Debian package", debian_package()),
+        installed_step(),
         verbs_step(),
     ]
 }
@@ -221,6 +224,14 @@ fn test_steps() -> Vec<Step> {
 /// No two files need each other, but for a parent and what is inside it.
 fn circles_step() -> Step {
     step("circles of files", || circles::check(&root()))
+}
+
+/// The package, where it is installed.
+fn installed_step() -> Step {
+    step("package installed", || match installed::missing() {
+        Some(package) => may_skip(package),
+        None => deb::newest().is_some_and(|package| installed::works(&package)),
+    })
 }
 
 /// Tests with an RDMA card, which only a virtual machine has.

@@ -92,6 +92,9 @@ impl OpenError {
                 Some(libc::EPERM | libc::EACCES) => {
                     " (expected root, or CAP_NET_RAW and CAP_NET_ADMIN)".into()
                 }
+                Some(libc::ENOBUFS) if driver == Driver::AfXdp => " (buffers shared with the kernel are locked \
+                     memory: expected a limit above theirs, as LimitMEMLOCK=infinity, or CAP_IPC_LOCK)"
+                    .into(),
                 Some(libc::ENODEV) => format!(" (this host has {})", interface_names().join(", ")),
                 _ => String::new(),
             },
