@@ -17,12 +17,6 @@ pub const LONG: usize = 1518;
 /// Packets a second beside the probes.
 pub const MODERATE: u64 = 50_000;
 
-/// What may be missing where nothing is said to be lost: one packet of so many.
-const ONE_OF: u64 = 1000;
-
-/// How often the distance to the highest rate without loss is halved.
-const HALVINGS: usize = 6;
-
 /// Figures of a system, of one round or in the middle of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
@@ -30,8 +24,6 @@ pub struct Figures {
     pub short_pps: f64,
     /// The same of 1500 bytes.
     pub long_pps: f64,
-    /// Packets of 64 bytes a second of which nearly none is lost.
-    pub lossless_pps: f64,
     /// What was offered, at least, when short packets were counted.
     pub offered_pps: f64,
     /// Times there and back in microseconds.
@@ -45,10 +37,9 @@ pub struct Figures {
 /// A figure's name and how to read it, for medians and tables.
 type Column = (fn(&Figures) -> f64, fn(&mut Figures, f64));
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 7] = [
     (|f| f.short_pps, |f, v| f.short_pps = v),
     (|f| f.long_pps, |f, v| f.long_pps = v),
-    (|f| f.lossless_pps, |f, v| f.lossless_pps = v),
     (|f| f.offered_pps, |f, v| f.offered_pps = v),
     (|f| f.p50_us, |f, v| f.p50_us = v),
     (|f| f.p99_us, |f, v| f.p99_us = v),
@@ -65,7 +56,6 @@ impl Figures {
         flood(&network, SHORT, None, Duration::from_millis(500));
         let short = flood(&network, SHORT, None, wanted.time);
         let long = flood(&network, LONG, None, wanted.time);
-        let lossless_pps = lossless(&network, short.arrived_pps, wanted.time / 4);
         let beside = Sender::start(&network, SHORT, Some(MODERATE));
         let times = round_trips(&network, wanted.time);
         beside.stop();
@@ -76,7 +66,6 @@ impl Figures {
         Ok(Self {
             short_pps: short.arrived_pps,
             long_pps: long.arrived_pps,
-            lossless_pps,
             offered_pps: short.sent_pps,
             p50_us: microseconds(0.5),
             p99_us: microseconds(0.99),
@@ -106,10 +95,9 @@ impl Figures {
     /// On one line.
     pub fn in_words(&self) -> String {
         format!(
-            "64 B {:.2} Mpps of {:.2} (without loss {:.2}), 1500 B {:.2} Mpps, p50 {:.0} us, p99 {:.0} us, TCP {:.1} and {:.1} Gbit/s",
+            "64 B {:.2} Mpps of {:.2}, 1500 B {:.2} Mpps, p50 {:.0} us, p99 {:.0} us, TCP {:.1} and {:.1} Gbit/s",
             self.short_pps / 1e6,
             self.offered_pps / 1e6,
-            self.lossless_pps / 1e6,
             self.long_pps / 1e6,
             self.p50_us,
             self.p99_us,
@@ -119,17 +107,14 @@ impl Figures {
     }
 }
 
-/// What came of a flood.
+/// What came of a flood, in packets a second.
 struct Flood {
-    sent: u64,
-    arrived: u64,
     sent_pps: f64,
     arrived_pps: f64,
 }
 
 /// Sends for a time, and counts what arrives.
 fn flood(network: &Network, frame_bytes: usize, rate: Option<u64>, time: Duration) -> Flood {
-    let before = bed::received(network);
     let sender = Sender::start(network, frame_bytes, rate);
     // The sender makes its frames first.
     std::thread::sleep(Duration::from_millis(100));
@@ -140,28 +125,9 @@ fn flood(network: &Network, frame_bytes: usize, rate: Option<u64>, time: Duratio
     // What is still inside comes out.
     std::thread::sleep(Duration::from_millis(50));
     Flood {
-        sent,
-        arrived: bed::received(network) - before,
         sent_pps: sent as f64 / (elapsed + 0.1),
         arrived_pps: (last - first) as f64 / elapsed,
     }
-}
-
-/// The highest rate at which nearly nothing is lost, sought between nothing and what passes in a flood.
-fn lossless(network: &Network, most_pps: f64, time: Duration) -> f64 {
-    let (mut low, mut high) = (0.0, 1.1 * most_pps);
-    for _ in 0..HALVINGS {
-        let rate = f64::midpoint(low, high);
-        let flood = flood(network, SHORT, Some(rate as u64), time);
-        let is_lossless = flood.sent.saturating_sub(flood.arrived) * ONE_OF <= flood.sent;
-        // A sender that does not get there has shown nothing.
-        let is_offered = flood.sent_pps > 0.9 * rate;
-        match is_lossless && is_offered {
-            true => low = rate,
-            false => high = rate,
-        }
-    }
-    low
 }
 
 /// Bits a second of a TCP connection.

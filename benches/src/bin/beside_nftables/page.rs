@@ -21,9 +21,8 @@ struct Column {
     picture: &'static str,
 }
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 6] = [
     column("64 B", "Mpps", |f| f.short_pps / 1e6, 2, "packets-64"),
-    column("64 B without loss", "Mpps", |f| f.lossless_pps / 1e6, 2, ""),
     column("1500 B", "Mpps", |f| f.long_pps / 1e6, 2, "packets-1500"),
     column("p50", "us", |f| f.p50_us, 0, ""),
     column("p99", "us", |f| f.p99_us, 0, "latency-p99"),
