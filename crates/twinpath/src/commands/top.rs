@@ -22,6 +22,7 @@ use twinpath_nf::duration::Human;
     "twinpath top --control /run/edge.sock",
     "twinpath top --control /run/edge.sock --once",
     "twinpath top --control /run/edge.sock --once --json | jq .totals",
+    "twinpath top --control /run/edge.sock --json --every 10s | jq --unbuffered .totals.packets_in",
 ))]
 pub struct Arguments {
     /// The socket that the service was given with --control
@@ -33,8 +34,8 @@ pub struct Arguments {
     /// Show one page, with the rates of the time between, and end
     #[arg(long)]
     once: bool,
-    /// As JSON, for programs: the report of that moment
-    #[arg(long, requires = "once")]
+    /// As JSON, for programs: the report of that moment, and without --once one on each line
+    #[arg(long)]
     json: bool,
 }
 
@@ -51,35 +52,54 @@ const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
 
 /// Shows them.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let first = arguments.moment()?;
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&first.report)? + "\n";
-        output::print(&text)?;
-        return Ok(Outcome::Good);
-    }
-    let stop = Stop::on_signals()?;
-    let has_screen = std::io::stdout().is_terminal() && !arguments.once;
-    let _screen = has_screen.then(Screen::enter);
-    let mut before = first;
-    loop {
-        wait(arguments.every.duration().max(SHORTEST), &stop);
-        if stop.is_requested() {
-            return Ok(Outcome::Good);
+    match (arguments.json, arguments.once) {
+        (true, true) => {
+            let report = arguments.moment()?.report;
+            output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+            Ok(Outcome::Good)
         }
-        let now = arguments.moment()?;
-        let text = page(&before, &now);
-        let goes_on = match has_screen {
-            true => output::print_on(&on_screen(&text))?,
-            false => output::print_on(&text)?,
-        };
-        if arguments.once || !goes_on {
-            return Ok(Outcome::Good);
-        }
-        before = now;
+        (true, false) => arguments.reports(),
+        (false, _) => arguments.pages(),
     }
 }
 
 impl Arguments {
+    /// A report on each line, until somebody wants no more.
+    fn reports(&self) -> Result<Outcome, CommandError> {
+        let stop = Stop::on_signals()?;
+        while !stop.is_requested() {
+            let line = serde_json::to_string(&self.moment()?.report)? + "\n";
+            if !output::print_on(&line)? {
+                break;
+            }
+            self.wait(&stop);
+        }
+        Ok(Outcome::Good)
+    }
+
+    fn pages(&self) -> Result<Outcome, CommandError> {
+        let mut before = self.moment()?;
+        let stop = Stop::on_signals()?;
+        let has_screen = std::io::stdout().is_terminal() && !self.once;
+        let _screen = has_screen.then(Screen::enter);
+        loop {
+            self.wait(&stop);
+            if stop.is_requested() {
+                return Ok(Outcome::Good);
+            }
+            let now = self.moment()?;
+            let text = page(&before, &now);
+            let goes_on = match has_screen {
+                true => output::print_on(&on_screen(&text))?,
+                false => output::print_on(&text)?,
+            };
+            if self.once || !goes_on {
+                return Ok(Outcome::Good);
+            }
+            before = now;
+        }
+    }
+
     fn moment(&self) -> Result<Moment, CommandError> {
         match look(&self.control, Look::Figures)? {
             LookResult::Figures(report) => Ok(Moment {
@@ -89,13 +109,14 @@ impl Arguments {
             other => Err(unexpected(other)),
         }
     }
-}
 
-fn wait(time: Duration, stop: &Stop) {
-    let until = Instant::now() + time;
-    while Instant::now() < until && !stop.is_requested() {
-        let left = until.saturating_duration_since(Instant::now());
-        std::thread::sleep(left.min(Duration::from_millis(50)));
+    /// Until the next one is due, or somebody wants no more.
+    fn wait(&self, stop: &Stop) {
+        let until = Instant::now() + self.every.duration().max(SHORTEST);
+        while Instant::now() < until && !stop.is_requested() {
+            let left = until.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
     }
 }
 

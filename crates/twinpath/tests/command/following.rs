@@ -5,6 +5,7 @@ use crate::operator::Running;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
+use std::io::{BufRead, BufReader};
 use std::process::Command;
 use twinpath_io::Trace;
 use twinpath_netns::has_program;
@@ -311,6 +312,7 @@ fn whoever_follows_ends_it_without_an_error() {
         &["drops", "--follow"][..],
         &["capture", "--out", "c.pcapng"],
         &["top", "--every", "100ms"],
+        &["top", "--every", "100ms", "--json"],
     ] {
         for name in ["INT", "TERM"] {
             let _ = std::fs::remove_file(running.folder.path("c.pcapng"));
@@ -407,4 +409,31 @@ fn top_shows_a_page() {
     assert_eq!(report["schema"], "twinpath-report/1");
     assert!(report["totals"]["packets_in"].as_u64() > Some(0));
     running.stop();
+}
+
+/// A program reads reports line by line, each later than the one before, until the service ends.
+#[test]
+fn top_tells_programs_a_report_on_each_line() {
+    let running = started();
+    let words = [
+        "top",
+        "--json",
+        "--every",
+        "100ms",
+        "--control",
+        "edge.sock",
+    ];
+    let mut top = running.folder.start(&words);
+    let lines = BufReader::new(top.stdout.take().expect("piped")).lines();
+    let reports = lines.take(3).map(|line| {
+        let report: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        report["run"]["duration_wall_ns"].as_u64()
+    });
+    let times: Vec<_> = reports.collect();
+    assert!(
+        times.len() == 3 && times[0].is_some() && times.is_sorted_by(|one, next| one < next),
+        "{times:?}"
+    );
+    running.stop();
+    let _ = top.wait();
 }
