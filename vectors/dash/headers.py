@@ -170,7 +170,14 @@ def inner_vlan():
 
 
 def inner_vlan_passes():
-    Vector("inner_vlan_passes", "Frames with VLAN tags inside pass with them, one and two.", settings={"inner_vlan": True}).step(roads(), *inner_tags(True))
+    """Behind a direct route there is no tunnel any more: the machine's tags would be the underlay's."""
+    config = roads() + [route("10.5.0.0/16", "direct"), route("fd05::/64", "direct")]
+    steps = list(inner_tags(True))
+    for (own, *_), bare in zip(PEERS, ("10.5.0.1", "fd05::1")):
+        for number, tags in enumerate(TAGS):
+            inner = udp(own, bare, (3, number))
+            steps.append((from_vm(tagged(inner, *tags)), Ether(src=DPU_MAC, dst=SWITCH_MAC) / inner.payload))
+    Vector("inner_vlan_passes", "Frames with VLAN tags inside pass with them, one and two; by a direct route without.", settings={"inner_vlan": True}).step(config, *steps)
 
 
 def outer_vlan():

@@ -257,6 +257,9 @@ pub struct Part<T> {
     pub told: Vec<T>,
     /// Whether there is more of it, which is not told.
     pub has_more: bool,
+    /// Whether there was no time to look at all.
+    #[serde(default)]
+    pub is_cut: bool,
     /// Whether no function of the chain ever has any.
     #[serde(default)]
     pub is_without: bool,

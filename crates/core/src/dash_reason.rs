@@ -88,6 +88,9 @@ reasons! {
     /// Actions that make no packet: no outer destination, ends of two IP versions, more than two
     /// tunnels, other than IPv4 to IPv6.
     Unsupported => "unsupported_action",
+    /// A direct route, or a service tunnel without a host of its own, would send the packet to the DPU itself,
+    /// which would take it for whosever its sender likes.
+    OwnAddress => "own_address",
     /// No inbound rule matches.
     InboundRouteMiss => "inbound_route_miss",
     /// The inbound rule says so.

@@ -21,6 +21,7 @@ pub const ARRIVAL_WORDS: usize = 23;
 pub fn arrival_words(arrival: &Arrival) -> [u32; ARRIVAL_WORDS] {
     let mut bytes = MessageBytes::default();
     bytes.u8(arrival.direction as u8);
+    bytes.u8(arrival.way as u8);
     bytes.encapsulation(arrival.encapsulation);
     bytes.u16(arrival.eni);
     bytes.u32(arrival.key);
@@ -44,6 +45,7 @@ pub fn read_arrival(words: &[u32]) -> Option<Arrival> {
     let mut bytes = Reader(&all[..4 * words.len()]);
     Some(Arrival {
         direction: bytes.direction()?,
+        way: bytes.direction()?,
         encapsulation: bytes.encapsulation()?,
         eni: bytes.u16()?,
         key: bytes.u32()?,
@@ -445,7 +447,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_question_arrives_as_it_was(
-            direction in a_direction(), eni in any::<u16>(), key in any::<u32>(),
+            direction in a_direction(), way in a_direction(), eni in any::<u16>(), key in any::<u32>(),
             encapsulation in an_encapsulation(), outer_source in an_address(),
             mac in any::<[u8; 6]>(), headers in headers(), entropy in any::<u32>(),
             backend in prop::option::of((an_address(), any::<u16>())),
@@ -453,7 +455,7 @@ mod tests {
             let source_mac = MacAddress(mac);
             let backend = backend.map(|(address, port)| Endpoint::new(address, port));
             let arrival = Arrival {
-                direction, eni, encapsulation, key, outer_source, source_mac, headers, entropy,
+                direction, way, eni, encapsulation, key, outer_source, source_mac, headers, entropy,
                 backend,
             };
             prop_assert_eq!(read_arrival(&arrival_words(&arrival)), Some(arrival));

@@ -553,6 +553,8 @@ pub struct Translation<'a> {
     pub inside: &'a [Prefix],
     /// What stands for them outside.
     pub external: &'a [Prefix],
+    /// What stands for those outside, where these have others than their own: nobody there sends from it.
+    pub outside: &'a [Prefix],
 }
 
 impl PartialEq for dyn FunctionConfig {

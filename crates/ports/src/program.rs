@@ -385,6 +385,10 @@ impl Program {
         descriptor_store: &DescriptorStore,
     ) -> io::Result<()> {
         if self.link.is_some() {
+            // The program stays on an interface that leaves this network and comes back, but nobody is
+            // remembered who asked for all stations.
+            AllStations::forget(interface.index, descriptor_store);
+            self.all_stations = Some(AllStations::of(interface, descriptor_store)?);
             return self.reach(interface);
         }
         let stripping = Stripping::off(interface, descriptor_store.is_there());

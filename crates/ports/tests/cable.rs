@@ -640,6 +640,70 @@ fn hears(port: &mut Port, station: MacAddress) -> bool {
     is_heard
 }
 
+/// An interface that was elsewhere meanwhile is asked for all stations' frames again.
+#[test]
+fn an_interface_that_was_elsewhere_hands_over_everything() {
+    if !is_possible() {
+        return;
+    }
+    let mut network = network();
+    network.host("elsewhere");
+    let elsewhere = network.namespace("elsewhere");
+    let middle = network.namespace("middle");
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let (told, state) = std::sync::mpsc::channel();
+        let following = network.on("middle", move || {
+            let mut port = port("port0", driver);
+            let before = promiscuity("port0");
+            let is_there = follows(&mut port, &|state| told.send(state).is_ok());
+            (is_there, before, promiscuity("port0"))
+        });
+        let mut wait_for =
+            |wanted| assert!(state.iter().any(|state| state == wanted), "{driver:?}");
+        wait_for(State::Up);
+        network.ip("middle", &format!("link set port0 netns {elsewhere}"));
+        wait_for(State::Down);
+        network.ip("elsewhere", &format!("link set port0 netns {middle}"));
+        network.ip("middle", "link set port0 up");
+        let (is_there, before, after) = following.join().expect("no panic");
+        assert!(
+            is_there && before > 0 && after > 0,
+            "{driver:?}: {is_there}, {before}, {after}"
+        );
+    }
+}
+
+/// Tells a port's state until it is up for the second time; whether that comes.
+fn follows(port: &mut Port, tell: &dyn Fn(State) -> bool) -> bool {
+    let (mut pools, mut burst) = (Pools::new(1024, 0), Vec::new());
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut was_down = false;
+    while Instant::now() < end && !(was_down && port.state() == State::Up) {
+        tell(port.state());
+        was_down |= port.state() == State::Down;
+        wait(std::slice::from_ref(port), None, Duration::from_millis(10));
+        port.receive(&mut pools, &mut burst, 64);
+        burst.drain(..).for_each(|frame| pools.give(frame));
+        port.poll_state();
+    }
+    was_down && port.state() == State::Up
+}
+
+/// How many ask an interface of this network for everything.
+fn promiscuity(device: &str) -> u32 {
+    let said = std::process::Command::new("ip")
+        .args(["-details", "link", "show", device])
+        .output()
+        .expect("ip runs");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut words = said.split_whitespace();
+    words.find(|word| *word == "promiscuity");
+    words
+        .next()
+        .and_then(|count| count.parse().ok())
+        .expect(&said)
+}
+
 /// Frames that the kernel makes are those that were asked for, each of some flow.
 #[test]
 fn a_flood_is_of_many_flows() {

@@ -89,6 +89,7 @@ impl Service {
         };
         output::print(&text)?;
         warn_of_more(self.most, part.has_more);
+        warn_of_cut(part.is_cut);
         Ok(match part.told.is_empty() {
             true => Outcome::Bad,
             false => Outcome::Good,
@@ -100,6 +101,15 @@ impl Service {
 pub fn warn_of_more(most: Option<usize>, has_more: bool) {
     if let Some(warning) = more_than_told(most, has_more) {
         output::warning(warning);
+    }
+}
+
+/// Everybody hears that there was no time to look at all.
+pub fn warn_of_cut(is_cut: bool) {
+    if is_cut {
+        output::warning(
+            "the service had no time to look at all that there is: ask for some of it alone",
+        );
     }
 }
 

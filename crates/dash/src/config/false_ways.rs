@@ -102,7 +102,9 @@ impl Configuration {
                 let Some(host) = table.eni.underlay_ip else {
                     continue;
                 };
-                if [Some(host), own].contains(&Some(mapping.underlay_ip)) {
+                // A machine's own interface is reached by way of its DPU, too; a floating NIC is the way itself.
+                let by_dpu = own.filter(|_| table.eni.mode == EniMode::Vm);
+                if [Some(host), by_dpu].contains(&Some(mapping.underlay_ip)) {
                     continue;
                 }
                 let vnet = name.clone();
@@ -213,6 +215,14 @@ mod tests {
         for (host, mac) in [("20.0.0.1", "01"), ("10.1.0.5", "01"), ("20.0.0.7", "02")] {
             assert_eq!(warnings(&[GOOD, &mapping(host, mac)]), [""; 0], "{host}");
         }
+        // Packets that came to a floating NIC would come to it again and again.
+        let floating = GOOD.replace(
+            r#""vnet": "blue", "un"#,
+            r#""vnet": "blue", "eni_mode": "fnic", "un"#,
+        );
+        let told = told.replace("20.0.0.7", "10.1.0.5");
+        let itself = mapping("10.1.0.5", "01");
+        assert_eq!(warnings(&[&floating, &itself]), [told]);
     }
 
     #[test]

@@ -117,8 +117,9 @@ fn many_that_want_the_same_take_its_place_one_after_the_other() {
 #[test]
 fn who_keeps_what_many_want_may_change_often() {
     const MANY: u32 = 20_000;
+    let host = |number: u32| Address::from_v4((0x0a00_0000 + number).to_be_bytes());
     let eni = |name: u32, underlay: u32| {
-        let underlay = Address::from_v4(underlay.to_be_bytes());
+        let underlay = host(underlay);
         let text = format!(
             r#"{{"DASH_ENI_TABLE:{name}": {{"mac_address": "02:00:00:00:00:01", "vnet": "blue", "underlay_ip": "{underlay}"}}}}"#
         );
@@ -131,8 +132,7 @@ fn who_keeps_what_many_want_may_change_often() {
     assert_eq!(store.waiting().count(), MANY as usize - 1);
     let snapshot = store.snapshot();
     let (_, first) = snapshot.configuration.enis.iter().next().expect("there");
-    let last = Address::from_v4((MANY - 1).to_be_bytes());
-    assert_eq!(first.eni.underlay_ip, Some(last));
+    assert_eq!(first.eni.underlay_ip, Some(host(MANY - 1)));
 }
 
 /// Who waits is told who keeps it, also if that is another by now.

@@ -11,11 +11,16 @@ pub(super) struct Actions {
 }
 
 impl Actions {
-    /// No actions. What hashes are keyed with follows from the seed.
-    pub fn new(seed: u64) -> Self {
+    /// No actions, of which there are as many as directions of flows at most. What hashes are keyed with follows
+    /// from the seed.
+    pub fn new(flows: usize, seed: u64) -> Self {
+        let mut templates = Vec::new();
+        // Addresses alone: memory is taken when it is used, and nothing is moved while a packet waits. Without
+        // them it is.
+        let _ = templates.try_reserve_exact(flows.saturating_mul(2));
         Self {
             all: Interned::new(seed),
-            templates: Vec::new(),
+            templates,
         }
     }
 
@@ -86,6 +91,6 @@ impl Actions {
 
     /// Memory taken, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.all.memory_bytes() + self.templates.capacity() * size_of::<Option<Template>>()
+        self.all.memory_bytes() + self.templates.len() * size_of::<Option<Template>>()
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn datagram_of(inside: &[u8], received: &Received) -> Option<Datagram
         _ => 0,
     };
     Some(DatagramName::new(
-        received.way,
+        received.arrival.way,
         &arrival.headers,
         part.identification,
         protocol,

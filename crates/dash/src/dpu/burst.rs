@@ -127,7 +127,7 @@ impl Dpu {
         let (way, eni, headers): (Direction, u16, Headers) = match ahead.packet {
             AheadPacket::Plain(plain, owner) => (owner.way, owner.eni, plain.headers()),
             AheadPacket::Other(number) => match others.get(number) {
-                Some(Ok(Received { arrival, way, .. })) => (*way, arrival.eni, arrival.headers),
+                Some(Ok(Received { arrival, .. })) => (arrival.way, arrival.eni, arrival.headers),
                 _ => return None,
             },
         };

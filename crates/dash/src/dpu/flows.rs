@@ -94,7 +94,7 @@ impl Dpu {
         let arrival = &received.arrival;
         let serial = self.tables.eni(arrival.eni).map_or(0, |eni| eni.serial);
         let ports = received.key_ports(inside);
-        let key = EntryKey::new(serial, received.way, &arrival.headers, ports);
+        let key = EntryKey::new(serial, received.arrival.way, &arrival.headers, ports);
         self.flows.hash(&key)
     }
 
@@ -155,7 +155,7 @@ impl Dpu {
         let headers = received.arrival.headers;
         let addresses = [headers.source, headers.destination];
         received.arrival.entropy = entropy_of(addresses, ports, headers.protocol);
-        let key = EntryKey::new(serial, received.way, &headers, ports);
+        let key = EntryKey::new(serial, received.arrival.way, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
         // Before its datagram was known a later fragment had no ports.
         let hash = match (known_hash, received.inner.fragment) {
@@ -186,7 +186,7 @@ impl Dpu {
             let protocol = headers.protocol;
             let first = FirstFragment { ports, protocol };
             let fragments = &mut self.enis[usize::from(number)].fragments;
-            fragments[received.way as usize].learn(name, first, now);
+            fragments[received.arrival.way as usize].learn(name, first, now);
         }
         Ok(treatment)
     }
@@ -204,7 +204,7 @@ impl Dpu {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         self.wait_for_first(&(eni.serial, name))?;
         let fragments = &self.enis[usize::from(arrival.eni)].fragments;
-        let first = fragments[received.way as usize].first(&name, now);
+        let first = fragments[received.arrival.way as usize].first(&name, now);
         Ok(first.ok_or(Reason::FragmentAlone)?)
     }
 
@@ -441,6 +441,7 @@ impl Dpu {
         let origin = reverse.origin?;
         Some(Arrival {
             direction: origin.direction,
+            way: key.direction(),
             eni: entry.eni,
             encapsulation: origin.encapsulation,
             key: origin.key,
@@ -689,7 +690,7 @@ impl Dpu {
         }
         let arrival = &mut received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let key = key_of_quoted(eni.serial, received.way, inside, &received.inner);
+        let key = key_of_quoted(eni.serial, arrival.way, inside, &received.inner);
         let key = key.ok_or(Reason::IcmpError)?;
         let (key, hash) = self.own_or_answered(key, self.flows.hash(&key), arrival);
         arrival.entropy = entropy_of(key.addresses(), key.ports(), key.protocol());
@@ -718,7 +719,7 @@ impl Dpu {
     fn is_believed(&self, inside: &[u8], received: &Received) -> bool {
         let judged = judge(inside, &received.inner, false);
         let is_redirect = judged == Err(Refusal::Redirect);
-        let is_others = is_redirect && !self.is_sent_by_machine(&received.arrival);
+        let is_others = is_redirect && received.arrival.way == Direction::Inbound;
         received.inner.fragment == Fragment::Whole && (judged.is_ok() || is_others)
     }
 }

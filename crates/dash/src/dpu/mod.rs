@@ -164,7 +164,7 @@ impl Dpu {
             tables,
             judge: PolicyPlace::Here,
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
-            actions: Actions::new(seed_for(seed, "dash actions")),
+            actions: Actions::new(settings.flows, seed_for(seed, "dash actions")),
             enis: Vec::new(),
             flow_counts: FlowCounts::default(),
             counted: Version::default(),
@@ -325,7 +325,7 @@ impl Dpu {
                 self.act(buffer, start, received, &error.action, now)?
             }
         };
-        let way = received.way;
+        let way = received.arrival.way;
         let state = &mut self.enis[usize::from(received.arrival.eni)];
         state.counters.send(way, applied.inner_bytes);
         // What the machine sees is what it pays for.
@@ -397,7 +397,7 @@ impl Dpu {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let is_spoofed = self.is_spoofed(eni, arrival.direction, arrival.outer_source);
         let state = &mut self.enis[usize::from(arrival.eni)];
-        state.counters.receive(received.way, bytes);
+        state.counters.receive(received.arrival.way, bytes);
         if !eni.is_enabled {
             return Err(Reason::EniDisabled);
         }

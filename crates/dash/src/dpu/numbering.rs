@@ -29,7 +29,7 @@ impl Dpu {
         }
         let datagram = datagram_of(inside, received);
         let fragments = &mut self.enis[usize::from(received.arrival.eni)].fragments;
-        let fragments = &mut fragments[received.way as usize];
+        let fragments = &mut fragments[received.arrival.way as usize];
         let known = datagram
             .filter(|_| layout.fragment == Fragment::Later)
             .and_then(|datagram| fragments.drawn(&datagram, now));

@@ -15,19 +15,8 @@ impl Dpu {
     pub(super) fn redirect_in(&self, inside: &[u8], received: &Received) -> Option<Redirect> {
         let arrival = &received.arrival;
         let listens = self.tables.eni(arrival.eni)?.is_redirected;
-        let may_be = listens || self.is_sent_by_machine(arrival);
+        let may_be = listens || arrival.way == Direction::Outbound;
         may_be.then(|| Redirect::read(inside, &received.inner))?
-    }
-
-    /// What a floating NIC's machine sends comes as packets from the network do.
-    pub(super) fn is_sent_by_machine(&self, arrival: &Arrival) -> bool {
-        self.way(arrival) == Direction::Outbound
-    }
-
-    /// Which way a packet goes as its machine sees it.
-    pub(super) fn way(&self, arrival: &Arrival) -> Direction {
-        let eni = self.tables.eni(arrival.eni);
-        eni.map_or(arrival.direction, |eni| self.policies(eni).way(arrival))
     }
 
     /// Moves the flow that a redirect is about, if whoever sent it
@@ -39,7 +28,7 @@ impl Dpu {
         now: Instant,
     ) -> Stop {
         // Tenants are no load balancers: what they send would be believed elsewhere.
-        if self.is_sent_by_machine(arrival) {
+        if arrival.way == Direction::Outbound {
             return Reason::ForgedRedirect.into();
         }
         let moved = match self.move_flow(redirect, arrival, now) {

@@ -141,7 +141,7 @@ impl Dpu {
     }
 
     fn tell_arrival(&self, arrival: &Arrival, notes: &mut Vec<Note>) {
-        let way = match (arrival.direction, self.way(arrival)) {
+        let way = match (arrival.direction, arrival.way) {
             (Direction::Outbound, _) => "outbound",
             (Direction::Inbound, Direction::Outbound) => "inbound, from a floating NIC's machine",
             (Direction::Inbound, Direction::Inbound) => "inbound",
@@ -187,7 +187,7 @@ impl Dpu {
         }
         let arrival = &received.arrival;
         let ports = received.key_ports(inside);
-        let key = EntryKey::new(eni.serial, received.way, &arrival.headers, ports);
+        let key = EntryKey::new(eni.serial, received.arrival.way, &arrival.headers, ports);
         let (key, _) = self.own_or_answered(key, self.flows.hash(&key), arrival);
         let role = match IcmpRole::of(inside, &received.inner) {
             Ok(role) => role,
@@ -224,7 +224,7 @@ impl Dpu {
         now: Instant,
     ) -> String {
         let refused = |reason: Reason, why: &str| format!("{}: {why}", dropped(reason));
-        if self.is_sent_by_machine(arrival) {
+        if arrival.way == Direction::Outbound {
             let why = "a machine sent it, and tenants are no load balancers";
             return refused(Reason::ForgedRedirect, why);
         }
@@ -302,7 +302,7 @@ impl Dpu {
         let arrival = &received.arrival;
         let told = |entry: String, action: String| Note::new("flow table", entry, action);
         let no = |entry: String| told(entry, dropped(Reason::IcmpError));
-        let key = key_of_quoted(eni.serial, received.way, inside, &received.inner);
+        let key = key_of_quoted(eni.serial, received.arrival.way, inside, &received.inner);
         let Some(key) = key else {
             return no("an ICMP error that quotes no packet".into());
         };

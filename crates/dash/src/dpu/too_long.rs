@@ -40,7 +40,7 @@ impl Dpu {
         }
         let state = self.enis.get_mut(usize::from(arrival.eni))?;
         // What comes from others takes nothing from what the machine is told.
-        let errors = &mut state.errors[received.way as usize];
+        let errors = &mut state.errors[received.arrival.way as usize];
         if !errors.take(1, ERRORS_PER_SECOND, BURST_NS, now) {
             return None;
         }

@@ -371,6 +371,23 @@ fn addresses_of_nobody_and_of_groups_are_refused() {
             told[0].starts_with(&expected) || told[0].starts_with(&group),
             "{told:?}"
         );
+        for (object, fields) in [
+            (
+                "DASH_ENI_TABLE:e",
+                r#""mac_address": "02:00:00:00:00:01", "vnet": "v""#,
+            ),
+            (
+                "DASH_VNET_MAPPING_TABLE:v:10.0.0.1",
+                r#""routing_type": "vnet_encap""#,
+            ),
+        ] {
+            let text = format!(r#"{{"{object}": {{{fields}, "underlay_ip": "{sip}"}}}}"#);
+            let expected = told[0].replace(
+                "DASH_APPLIANCE_TABLE:a: sip",
+                &format!("{object}: underlay_ip"),
+            );
+            assert_eq!(problems(&text), [expected]);
+        }
     }
     for mac in [
         "00:00:00:00:00:00",

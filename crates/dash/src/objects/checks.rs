@@ -27,11 +27,14 @@ impl Object {
                 "items",
                 "no action: expected at least one",
             ),
-            Self::Tunnel(_, tunnel) => (
-                tunnel.endpoints.is_empty(),
+            Self::Tunnel(_, tunnel) if tunnel.endpoints.is_empty() => (
+                true,
                 "endpoints",
                 "no endpoint: expected at least one address",
             ),
+            Self::Tunnel(_, tunnel) => {
+                return Impossible::not_unicast("endpoints", tunnel.endpoints.iter().copied());
+            }
             Self::PortMapRange(key, range) => (
                 !range.fits(key.ports),
                 "backend_port_base",
@@ -91,8 +94,10 @@ impl Impossible {
 impl Eni {
     fn impossible(&self) -> Option<Impossible> {
         let mac = self.mac_address;
-        let why = check_station(mac).err()?;
-        Some(Impossible::new("mac_address", format!("{mac}: {why}")))
+        match check_station(mac) {
+            Err(why) => Some(Impossible::new("mac_address", format!("{mac}: {why}"))),
+            Ok(()) => Impossible::not_unicast("underlay_ip", self.underlay_ip.into_iter()),
+        }
     }
 }
 
@@ -118,7 +123,7 @@ impl VnetMapping {
         } else if !private && self.port_map.is_some() {
             ("port_map", "for mappings of privatelink alone")
         } else {
-            return None;
+            return Impossible::not_unicast("underlay_ip", std::iter::once(self.underlay_ip));
         };
         Some(Impossible::new(field, why))
     }
@@ -255,6 +260,14 @@ mod tests {
                 Object::LoadBalancer(key, LoadBalancer { backends }).impossible()
             };
             assert_eq!(balancer(good, address).unwrap().field, "backends");
+            let tunnel = Tunnel {
+                endpoints: [good, address].into(),
+                encapsulation: Encapsulation::Vxlan,
+                vni: Vni::new(7).unwrap(),
+                metering_class_or: 0,
+            };
+            let wrong = Object::Tunnel("t".into(), tunnel).impossible().unwrap();
+            assert_eq!((wrong.field, &*wrong.why), ("endpoints", why));
             assert_eq!(balancer(address, good).unwrap().field, "key");
             assert_eq!(balancer(good, good), None);
         }

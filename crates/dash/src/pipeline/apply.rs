@@ -88,8 +88,17 @@ pub fn sent_bytes(inner: &Layout, action: &Action, inner_bytes: usize) -> usize 
         };
         bytes + transport + ip + ethernet::HEADER_BYTES
     };
-    let frame = action.layers.iter().flatten().fold(translated, around);
+    let bare = match action.layers[0] {
+        Some(_) => translated,
+        None => translated - tag_bytes(inner),
+    };
+    let frame = action.layers.iter().flatten().fold(bare, around);
     frame - ethernet::HEADER_BYTES
+}
+
+/// VLAN tags of an inner frame, in bytes.
+fn tag_bytes(inner: &Layout) -> usize {
+    usize::from(inner.l3).saturating_sub(ethernet::HEADER_BYTES)
 }
 
 /// Takes the outer headers off a packet that begins at `start` of its buffer, and does to it what an
@@ -133,6 +142,8 @@ pub fn apply(
         at = encapsulate(buffer, at, &outer, (peeled.entropy, class), context)?;
     }
     if action.layers[0].is_none() {
+        // The machine's tags are of no network that this goes to.
+        at += tag_bytes(&received.inner);
         if end - at > context.settings.mtu + ethernet::HEADER_BYTES {
             return Err(Reason::TooLong);
         }

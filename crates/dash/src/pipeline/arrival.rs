@@ -20,8 +20,11 @@ use crate::tables::Tables;
 /// All that policies look at of a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Which way it goes.
+    /// Which way it goes, as its VNI tells.
     pub direction: Direction,
+    /// Which way it goes as the ENI's machine sees it. Of what opened a flow this stays, wherever the machine
+    /// is later.
+    pub way: Direction,
     /// Whose it is.
     pub eni: u16,
     /// The tunnel it came by.
@@ -57,8 +60,6 @@ pub struct Owner {
 pub struct Received {
     /// What policies look at.
     pub arrival: Arrival,
-    /// Which way it goes as the ENI's machine sees it.
-    pub way: Direction,
     /// The layer that is taken off.
     pub tunnel: Tunnel,
     /// Where the headers are in the inner frame.
@@ -98,6 +99,7 @@ impl Received {
         Self {
             arrival: Arrival {
                 direction: owner.direction,
+                way: owner.way,
                 eni: owner.eni,
                 encapsulation: tunnel.encapsulation,
                 key: tunnel.key,
@@ -107,7 +109,6 @@ impl Received {
                 entropy: 0,
                 backend: None,
             },
-            way: owner.way,
             tunnel,
             inner: plain.inside.layout(),
             outer_class: plain.outer_class,
@@ -147,6 +148,7 @@ impl Received {
         Ok(Self {
             arrival: Arrival {
                 direction,
+                way,
                 eni,
                 encapsulation: tunnel.encapsulation,
                 key: tunnel.key,
@@ -156,7 +158,6 @@ impl Received {
                 entropy: 0,
                 backend: None,
             },
-            way,
             tunnel,
             inner,
             outer_class: ecn::traffic_class(frame, &outer),
@@ -239,7 +240,7 @@ fn whose(
     let eni = tables.eni(number).ok_or((Reason::EniMiss, None))?;
     Ok(Owner {
         direction,
-        way: eni.way(direction, outer_source, tunnel.key),
+        way: tables.way(eni, direction, outer_source, tunnel.key),
         eni: number,
     })
 }

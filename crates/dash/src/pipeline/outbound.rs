@@ -34,7 +34,7 @@ pub(super) fn decide(
     arrival: &Arrival,
     (metering, admitted_by): (MeterBits, Option<u16>),
 ) -> Result<PolicyDecision, Reason> {
-    let is_to_machine = policies.way(arrival) == Direction::Inbound;
+    let is_to_machine = arrival.way == Direction::Inbound;
     if is_to_machine {
         inbound::solicited(policies, arrival)?;
     }
@@ -125,7 +125,7 @@ fn undone(
     }
     action.source_mac = Some(policies.eni.mac);
     action.destination_mac = Some(arrival.source_mac);
-    if policies.way(arrival) == Direction::Inbound {
+    if arrival.way == Direction::Inbound {
         action.layers = [Some(policies.layer_to_sender(arrival)?), None];
         return Ok((action, None));
     }
@@ -184,7 +184,10 @@ impl Planner<'_> {
         let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
             RouteKind::Drop => return Err(Reason::RouteDrop),
-            RouteKind::Direct => self.hidden(Target::new(route))?,
+            RouteKind::Direct => {
+                self.is_elsewhere(route.tunnel.is_none().then_some(destination))?;
+                self.hidden(Target::new(route))?
+            }
             RouteKind::Vnet {
                 vnet,
                 overlay_ip: Some(looked_up),
@@ -201,6 +204,15 @@ impl Planner<'_> {
             self.add_tunnel(&mut way, number)?;
         }
         Ok(way)
+    }
+
+    /// Whether a packet does not go to the DPU itself by an underlay address that its sender has chosen, if it
+    /// has: headers inside would be taken for the underlay's, and its sender be whoever it says.
+    fn is_elsewhere(&self, chosen: Option<Address>) -> Result<(), Reason> {
+        match chosen.is_some() && chosen == self.policies.tables.appliance().sip {
+            true => Err(Reason::OwnAddress),
+            false => Ok(()),
+        }
     }
 
     /// Who of those behind an address gets the packet: whoever has got its flow, if it is still one of
@@ -457,6 +469,8 @@ impl Planner<'_> {
         };
         self.note_routing_type(RoutingType::ServiceTunnel, &entry);
         let own = self.policies.own_address()?;
+        let chosen = addresses.underlay_dip.is_none();
+        self.is_elsewhere(chosen.then_some(headers.destination))?;
         let key = self.policies.tables.vni(self.policies.eni.vnet);
         self.encapsulate(
             &mut way,

@@ -34,13 +34,6 @@ impl Policies<'_> {
         }
     }
 
-    /// Which way a packet goes as the ENI's machine sees it.
-    #[must_use]
-    pub fn way(&self, arrival: &Arrival) -> Direction {
-        self.eni
-            .way(arrival.direction, arrival.outer_source, arrival.key)
-    }
-
     /// Whether a packet may come with its VNI. Where neither the appliance nor the ENI lists any, all
     /// may; the VNI that machines send with is always among them.
     #[must_use]

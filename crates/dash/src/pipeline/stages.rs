@@ -38,6 +38,10 @@ impl Policies<'_> {
                 self.permit(Direction::Outbound, &arrival.headers)?;
                 outbound::decide(self, arrival, (MeterBits::default(), None))
             }
+            // What opened a connection as a floating NIC's machine, before the ENI was a machine's own.
+            (Direction::Inbound, EniMode::Vm) if arrival.way == Direction::Outbound => {
+                Err(Reason::NoFlow)
+            }
             (Direction::Inbound, EniMode::Vm) => {
                 self.permit(Direction::Inbound, &arrival.headers)?;
                 inbound::decide(self, arrival)
@@ -46,7 +50,7 @@ impl Policies<'_> {
             // routes, too.
             (Direction::Inbound, EniMode::FloatingNic) => {
                 let admitted = inbound::admit(self, arrival)?;
-                self.permit(self.way(arrival), &arrival.headers)?;
+                self.permit(arrival.way, &arrival.headers)?;
                 outbound::decide(self, arrival, admitted)
             }
         }

@@ -81,24 +81,6 @@ pub struct EniEntry {
 }
 
 impl EniEntry {
-    /// Which way a packet goes as the ENI's machine sees it, that came in a direction, from a host and
-    /// with a VNI. What a floating NIC's machine sends comes as inbound packets do: from the machine's
-    /// host, or with a VNI of those that bring it.
-    #[must_use]
-    #[inline(always)]
-    pub fn way(&self, direction: Direction, outer_source: Address, key: u32) -> Direction {
-        let may_be_machines = self.mode == EniMode::FloatingNic;
-        match may_be_machines && self.is_from_machine(outer_source, key) {
-            true => Direction::Outbound,
-            false => direction,
-        }
-    }
-
-    #[inline(never)]
-    fn is_from_machine(&self, outer_source: Address, key: u32) -> bool {
-        self.underlay_ip == Some(outer_source) || self.machine_vnis.contains(key)
-    }
-
     /// The access lists for packets of a direction and version.
     #[must_use]
     #[inline]

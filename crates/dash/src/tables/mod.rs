@@ -57,7 +57,7 @@ use twinpath_core::wire::{Address, Endpoint, MacAddress, fields};
 use crate::cost::Cost;
 use crate::headers::{Direction, Headers};
 use crate::objects::{
-    AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType,
+    AclGroupId, DirectionLookup, EniId, EniMode, MeterPolicyId, RouteGroupId, RoutingType,
 };
 use epochs::MappingEpochs;
 use macs::MacTable;
@@ -243,6 +243,31 @@ impl Tables {
     #[must_use]
     pub fn is_network(&self, vni: u32) -> bool {
         self.vnis.contains(&vni)
+    }
+
+    /// Which way a packet goes as an ENI's machine sees it, that came in a direction, from a host and
+    /// with a VNI. What a floating NIC's machine sends comes as inbound packets do: from the machine's
+    /// host, unless with another network's VNI, or with a VNI of those that bring it.
+    #[must_use]
+    #[inline(always)]
+    pub fn way(
+        &self,
+        eni: &EniEntry,
+        direction: Direction,
+        outer_source: Address,
+        key: u32,
+    ) -> Direction {
+        let may_be_machines = eni.mode == EniMode::FloatingNic;
+        match may_be_machines && self.is_from_machine(eni, outer_source, key) {
+            true => Direction::Outbound,
+            false => direction,
+        }
+    }
+
+    #[inline(never)]
+    fn is_from_machine(&self, eni: &EniEntry, outer_source: Address, key: u32) -> bool {
+        let is_others = || self.is_network(key) && self.vni(eni.vnet) != Some(key);
+        eni.machine_vnis.contains(key) || eni.underlay_ip == Some(outer_source) && !is_others()
     }
 
     /// The name of a network.

@@ -112,47 +112,42 @@ impl RouteTable {
             return None;
         }
         let mut next = self.clone();
-        for &prefix in prefixes {
-            next.change(group, prefix, source, numbers)?;
-        }
-        next.count = source.route_count(group);
-        // Actions that no route has any more are forgotten when all are compiled.
-        (next.routes.len() <= 2 * self.compiled + FEW).then_some(next)
-    }
-
-    fn change(
-        &mut self,
-        group: &RouteGroupId,
-        prefix: Prefix,
-        source: &dyn ObjectSource,
-        numbers: &mut Numbers,
-    ) -> Option<()> {
         let mut builder = Builder {
             numbers: self.routes.iter().copied().zip(0..).collect(),
             routes: self.routes.to_vec(),
             ..Builder::default()
         };
-        source.routes_about(group, prefix, &mut |prefix, route| {
-            builder.add(prefix, RouteEntry::new(route, numbers));
-        });
+        for &prefix in prefixes {
+            builder.v4.clear();
+            builder.v6.clear();
+            source.routes_about(group, prefix, &mut |prefix, route| {
+                builder.add(prefix, RouteEntry::new(route, numbers));
+            });
+            next.replace(prefix, &builder)?;
+        }
+        next.routes = builder.routes.into();
+        next.count = source.route_count(group);
+        // Actions that no route has any more are forgotten when all are compiled.
+        (next.routes.len() <= 2 * self.compiled + FEW).then_some(next)
+    }
+
+    /// What a prefix covers has the routes about it that were built.
+    fn replace(&mut self, prefix: Prefix, about: &Builder) -> Option<()> {
         match prefix.versions() {
             Versions::V4 => {
                 let (first, last) = v4_range(prefix);
-                let about = Ranges::best(&builder.v4, NONE);
-                self.v4 = self
-                    .v4
-                    .replaced(first, last, about.parts_between(first, last));
+                let about = Ranges::best(&about.v4, NONE);
+                let parts = about.parts_between(first, last);
+                self.v4 = self.v4.replaced(first, last, parts);
             }
             Versions::V6 => {
                 let (first, last) = v6_range(prefix);
-                let about = Ranges::best(&builder.v6, NONE);
-                self.v6 = self
-                    .v6
-                    .replaced(first, last, about.parts_between(first, last));
+                let about = Ranges::best(&about.v6, NONE);
+                let parts = about.parts_between(first, last);
+                self.v6 = self.v6.replaced(first, last, parts);
             }
             Versions::Both => return None,
         }
-        self.routes = builder.routes.into();
         Some(())
     }
 

@@ -1,5 +1,6 @@
 //! From objects to tables: all of them, or what has changed.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use super::{ApplianceEntry, Changes, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
     AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, EniMode, IpVersion, Key,
-    MAX_ENIS, MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, TagName, VnetMappingKey, Vni,
-    VniRange,
+    MAX_ENIS, MaskedBits, MeterPolicyId, PaValidation, RouteGroupId, TagName, Vnet, VnetMappingKey,
+    Vni, VniRange,
 };
 use crate::source::ObjectSource;
 
@@ -129,6 +130,32 @@ const fn concerns_enis(key: &Key) -> bool {
     )
 }
 
+/// What all ENIs of an update have in common.
+struct Round<'a> {
+    source: &'a dyn ObjectSource,
+    epoch: u32,
+    meeting: Meeting,
+    /// VNIs of networks, and those that the appliance lists, once somebody asks.
+    others: OnceCell<TrustedVnis>,
+}
+
+impl Round<'_> {
+    /// The VNIs that a floating NIC alone lists: its machine's packets are brought with them.
+    fn machine_vnis(&self, object: &Eni) -> TrustedVnis {
+        if object.mode == EniMode::Vm || object.trusted_vnis.is_empty() {
+            return TrustedVnis::new(&[]);
+        }
+        let others = self.others.get_or_init(|| {
+            let appliance = self.source.appliance();
+            let mut others = appliance.map_or_else(Vec::new, |it| it.trusted_vnis.to_vec());
+            let networks = &mut |vnet: &Vnet| others.push(VniRange::one(vnet.vni));
+            self.source.vnets(networks);
+            TrustedVnis::new(&others)
+        });
+        TrustedVnis::new(&object.trusted_vnis).without(others)
+    }
+}
+
 impl Tables {
     /// Tables without anything. What hashes are keyed with follows from the seed.
     #[must_use]
@@ -189,8 +216,12 @@ impl Tables {
             self.forget_stale(&stale, source);
             self.change_routes(&stale, source);
             let epoch = self.last_epoch.wrapping_add(1);
-            let meeting = Meeting::of(&stale.common, &self.numbers, &self.mappings);
-            self.update_enis(source, epoch, &meeting);
+            self.update_enis(&Round {
+                source,
+                epoch,
+                meeting: Meeting::of(&stale.common, &self.numbers, &self.mappings),
+                others: OnceCell::new(),
+            });
             self.last_epoch = epoch;
         }
         if self.numbers.is_crowded() {
@@ -310,8 +341,8 @@ impl Tables {
         }
     }
 
-    fn update_enis(&mut self, source: &dyn ObjectSource, epoch: u32, meeting: &Meeting) {
-        let mut present = BTreeSet::new();
+    fn update_enis(&mut self, round: &Round<'_>) {
+        let (source, mut present) = (round.source, BTreeSet::new());
         source.enis(&mut |id, _| _ = present.insert(id.clone()));
         for (number, eni) in (0..=u16::MAX).zip(&mut self.enis) {
             if let Some(gone) = eni.take_if(|eni| !present.contains(&eni.id)) {
@@ -322,7 +353,7 @@ impl Tables {
         }
         for id in &present {
             if let Some(object) = source.eni(id) {
-                self.update_eni(id, object, source, epoch, meeting);
+                self.update_eni(id, object, round);
             }
         }
         self.drop_unused();
@@ -330,14 +361,7 @@ impl Tables {
         self.macs = MacTable::new(&macs, seed_for(self.seed, "dash macs"));
     }
 
-    fn update_eni(
-        &mut self,
-        id: &EniId,
-        object: &Eni,
-        source: &dyn ObjectSource,
-        epoch: u32,
-        meeting: &Meeting,
-    ) {
+    fn update_eni(&mut self, id: &EniId, object: &Eni, round: &Round<'_>) {
         let Some(number) = self.number_for(id) else {
             self.refused_enis += 1;
             return;
@@ -345,11 +369,11 @@ impl Tables {
         let place = usize::from(number);
         let known = self.enis[place].take();
         let rules = known.as_ref().map(|eni| &eni.inbound);
-        let mut entry = self.compile_eni(id, object, source, epoch, rules);
+        let mut entry = self.compile_eni(id, object, round, rules);
         match &known {
             Some(old) => {
                 entry.serial = old.serial;
-                if entry.is_same_as(old) && !meeting.is_of(&entry) {
+                if entry.is_same_as(old) && !round.meeting.is_of(&entry) {
                     entry.epoch = old.epoch;
                 }
             }
@@ -392,10 +416,10 @@ impl Tables {
         &mut self,
         id: &EniId,
         object: &Eni,
-        source: &dyn ObjectSource,
-        epoch: u32,
+        round: &Round<'_>,
         known: Option<&InboundTable>,
     ) -> EniEntry {
+        let (source, epoch) = (round.source, round.epoch);
         let vnet = self.numbers.vnets.of(&object.vnet);
         let group = source.eni_route(id);
         EniEntry {
@@ -411,7 +435,7 @@ impl Tables {
             pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
             is_redirected: !object.disable_fast_path_icmp_flow_redirection,
             trusted: TrustedVnis::new(&object.trusted_vnis),
-            machine_vnis: machine_vnis(object, source),
+            machine_vnis: round.machine_vnis(object),
             limits: limits(object, source),
             routes: group.and_then(|group| self.routes(group, source)),
             nat: nat_block(id, source),
@@ -530,17 +554,6 @@ fn nat_block(eni: &EniId, source: &dyn ObjectSource) -> Option<NatBlock> {
     let nat = source.eni_nat(eni)?;
     let (address, ports) = source.nat_pool(&nat.pool)?.block(nat.block)?;
     Some(NatBlock { address, ports })
-}
-
-/// The VNIs that a floating NIC alone lists: its machine's packets are brought with them.
-fn machine_vnis(object: &Eni, source: &dyn ObjectSource) -> TrustedVnis {
-    if object.mode == EniMode::Vm || object.trusted_vnis.is_empty() {
-        return TrustedVnis::new(&[]);
-    }
-    let appliance = source.appliance();
-    let mut others = appliance.map_or_else(Vec::new, |it| it.trusted_vnis.to_vec());
-    source.vnets(&mut |vnet| others.push(VniRange::one(vnet.vni)));
-    TrustedVnis::new(&object.trusted_vnis).without(&TrustedVnis::new(&others))
 }
 
 fn limits(eni: &Eni, source: &dyn ObjectSource) -> Limits {

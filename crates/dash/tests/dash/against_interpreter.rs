@@ -52,6 +52,7 @@ fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool
         objects,
         settings,
         packet,
+        opened: None,
     };
     let (expected, way) = (interpreter.run(), interpreter.way());
     match (&result, &expected) {
@@ -126,6 +127,7 @@ fn random_packets_come_to_all_ends() {
                 objects: &objects,
                 settings: &settings,
                 packet: &packet,
+                opened: None,
             };
             match expected.run() {
                 Ok(sent) => {

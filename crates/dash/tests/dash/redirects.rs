@@ -87,6 +87,7 @@ impl Connection {
             objects,
             settings: &settings,
             packet: &opening,
+            opened: None,
         };
         let way = of_opening.way();
         let machines = match (way, eni.mode) {
@@ -188,6 +189,7 @@ fn check(dice: &mut Dice, objects: &Objects) -> Result<Option<Outcome>, TestCase
         objects,
         settings: &settings,
         packet: &connection.opening,
+        opened: None,
     };
     let opening = packets::bytes(&connection.opening, flags::SYN);
     let opened = process(&mut dpu, &opening, Instant(1));

@@ -78,6 +78,7 @@ impl FunctionConfig for Config {
         Some(Translation {
             inside: self.inside(),
             external: self.external(),
+            outside: &[],
         })
     }
 

@@ -166,6 +166,11 @@ impl Config {
         self.napt.forwarded()
     }
 
+    /// The prefix that IPv4 addresses are behind.
+    pub fn outside(&self) -> &[Prefix] {
+        std::slice::from_ref(&self.embedding.prefix)
+    }
+
     /// Whether IPv4 addresses are behind the well-known prefix.
     pub(super) fn is_well_known(&self) -> bool {
         self.embedding.prefix == well_known().0

@@ -87,6 +87,7 @@ impl FunctionConfig for Config {
         Some(Translation {
             inside: self.inside(),
             external: self.external(),
+            outside: self.outside(),
         })
     }
 

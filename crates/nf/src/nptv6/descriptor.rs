@@ -55,6 +55,7 @@ impl FunctionConfig for Config {
         Some(Translation {
             inside: self.inside(),
             external: self.external(),
+            outside: &[],
         })
     }
 

@@ -96,6 +96,7 @@ mod tests {
         };
         let arrival = Arrival {
             direction,
+            way: direction,
             eni: 0,
             encapsulation: Encapsulation::Vxlan,
             key: 1,

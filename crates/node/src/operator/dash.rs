@@ -48,7 +48,11 @@ impl Control {
         let until = WallClock::now() + TIME;
         for shard in 0..self.shards() {
             let mut from = Some(0);
-            while let Some(first) = from.filter(|_| !all.is_full() && WallClock::now() < until) {
+            while let Some(first) = from.filter(|_| !all.is_full()) {
+                if WallClock::now() >= until {
+                    all.is_cut = true;
+                    return Ok(all.finish());
+                }
                 let found = self.dash_part(shard, first, query)?;
                 found.flows.into_iter().for_each(|flow| all.push(flow));
                 from = found.next;

@@ -52,18 +52,19 @@ impl Control {
         told.by_size = query.largest.then_some(flow_size);
         for (place, function) in service.chain.iter().enumerate() {
             if is_of(query, function) {
-                self.counted_flows(query, (place, function), &mut told)?;
+                told.is_cut |= !self.counted_flows(query, (place, function), &mut told)?;
             }
         }
         self.flows_of_dpu(query, &service, &mut told)?;
         for worker in self.workers(&service) {
-            self.each_flow(worker, query, &mut |part| {
+            let is_through = self.each_flow(worker, query, &mut |part| {
                 let held = self.fast_words(worker.0, &part)?;
                 for (flow, fast) in part.flows.iter().zip(held) {
                     told.push(flow_view(&service, &part, flow, fast));
                 }
                 Ok(!told.is_full())
             })?;
+            told.is_cut |= !is_through;
         }
         Ok(told.finish())
     }
@@ -94,6 +95,7 @@ impl Control {
             told.push(dpu_view(&dpu.name, flow, path));
         }
         told.has_more |= part.has_more;
+        told.is_cut |= part.is_cut;
         Ok(())
     }
 
@@ -116,13 +118,13 @@ impl Control {
         (0..self.shards()).flat_map(move |shard| (0..each).map(move |worker| (shard, worker)))
     }
 
-    /// Flows that a function which makes rules counts.
+    /// Flows that a function which makes rules counts. Whether there was time for all.
     fn counted_flows(
         &self,
         query: &Query,
         (place, function): (usize, &Instance),
         told: &mut Listing<FlowView>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
             config.flow_records(function, from, PART)
         };
@@ -135,7 +137,7 @@ impl Control {
     }
 
     /// Calls `each` with all that a function tells in pages, and the packet time, until it has
-    /// enough.
+    /// enough. Whether there was time for all.
     pub(super) fn pages<T: Send + 'static>(
         &self,
         place: usize,
@@ -145,9 +147,9 @@ impl Control {
         + Send
         + 'static,
         each: &mut dyn FnMut(T, Instant) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         if !function.makes_rules() {
-            return Ok(());
+            return Ok(true);
         }
         let until = WallClock::now() + TIME;
         for shard in 0..self.shards() {
@@ -159,36 +161,43 @@ impl Control {
                     Some((found, now))
                 })?;
                 let Some((found, now)) = asked else {
-                    return Ok(());
+                    return Ok(true);
                 };
                 for item in found.items {
                     if !each(item, now) {
-                        return Ok(());
+                        return Ok(true);
                     }
                 }
-                from = found.next.filter(|_| WallClock::now() < until);
+                from = found.next;
+                if from.is_some() && WallClock::now() >= until {
+                    return Ok(false);
+                }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Calls `each` with the flows of a worker that are wanted, part by part, until it has enough.
+    /// Calls `each` with the flows of a worker that are wanted, part by part, until it has enough. Whether
+    /// there was time for all.
     fn each_flow(
         &self,
         worker: (usize, usize),
         query: &Query,
         each: &mut dyn FnMut(FlowPart) -> Result<bool, String>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let until = WallClock::now() + TIME;
         let mut next = Some((0, 0));
         while let Some((element, from)) = next {
             let part = self.flow_part(worker, (element, from), query)?;
-            next = part.next.filter(|_| WallClock::now() < until);
+            next = part.next;
             if !part.flows.is_empty() && !each(part)? {
-                return Ok(());
+                return Ok(true);
+            }
+            if next.is_some() && WallClock::now() >= until {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Some flows of a worker, as the present chain knows them: those that still follow to it from a former
@@ -255,7 +264,7 @@ impl Control {
             let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
                 Some(config.bindings(function)?.page(from, PART))
             };
-            self.pages(place, function, page, &mut |binding, _| {
+            let is_through = self.pages(place, function, page, &mut |binding, _| {
                 if ends_are_wanted(query, &[binding.internal, binding.external]) {
                     told.push(BindingView {
                         function: function.name.to_string(),
@@ -267,6 +276,7 @@ impl Control {
                 }
                 !told.is_full()
             })?;
+            told.is_cut |= !is_through;
         }
         Ok(told.finish())
     }
@@ -282,10 +292,11 @@ impl Control {
             let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
                 config.hits(function, from, PART)
             };
-            self.pages(place, function, page, &mut |hits, _| {
+            let is_through = self.pages(place, function, page, &mut |hits, _| {
                 told.push(counter_view(function, hits));
                 !told.is_full()
             })?;
+            told.is_cut |= !is_through;
             self.flow_hits(&service, (place, function), &mut told)?;
         }
         let enis = self.eni_counters(query, &service)?;
@@ -323,9 +334,11 @@ impl Control {
             for hits in sum.items {
                 told.push(counter_view(function, hits));
             }
-            from = sum
-                .next
-                .filter(|_| WallClock::now() < until && !told.is_full());
+            from = sum.next.filter(|_| !told.is_full());
+            if from.is_some() && WallClock::now() >= until {
+                told.is_cut = true;
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -471,6 +484,8 @@ pub(super) struct Listing<T> {
     told: Vec<T>,
     most: usize,
     has_more: bool,
+    /// Whether there was no time to look at all.
+    pub(super) is_cut: bool,
     is_without: bool,
     /// Of all those are told that have most of this; else those that come first.
     by_size: Option<fn(&T) -> u64>,
@@ -486,6 +501,7 @@ impl<T> Listing<T> {
             told: Vec::new(),
             most,
             has_more: false,
+            is_cut: false,
             is_without: false,
             by_size: None,
         }
@@ -499,25 +515,23 @@ impl<T> Listing<T> {
     }
 
     pub(super) fn push(&mut self, one: T) {
-        match self.told.len() < self.most {
-            true => self.told.push(one),
-            false => {
-                self.has_more = true;
-                self.replace_smallest(one);
+        match (self.told.len() < self.most, self.by_size) {
+            (true, _) => self.told.push(one),
+            (false, None) => self.has_more = true,
+            (false, Some(size)) => {
+                self.told.push(one);
+                // So seldom that each costs the same, however many are told.
+                if self.told.len() >= 2 * self.most.max(PART as usize) {
+                    self.keep_largest(size);
+                }
             }
         }
     }
 
-    fn replace_smallest(&mut self, one: T) {
-        let Some(size) = self.by_size else {
-            return;
-        };
-        let smallest = self.told.iter_mut().min_by_key(|other| size(other));
-        if let Some(smallest) = smallest
-            && size(smallest) < size(&one)
-        {
-            *smallest = one;
-        }
+    fn keep_largest(&mut self, size: fn(&T) -> u64) {
+        self.told.sort_by_key(|one| std::cmp::Reverse(size(one)));
+        self.has_more |= self.told.len() > self.most;
+        self.told.truncate(self.most);
     }
 
     /// Whether it is known that there is more.
@@ -527,11 +541,12 @@ impl<T> Listing<T> {
 
     pub(super) fn finish(mut self) -> Part<T> {
         if let Some(size) = self.by_size {
-            self.told.sort_by_key(|one| std::cmp::Reverse(size(one)));
+            self.keep_largest(size);
         }
         Part {
             told: self.told,
             has_more: self.has_more,
+            is_cut: self.is_cut,
             is_without: self.is_without,
         }
     }

@@ -51,19 +51,19 @@ pub fn admission(service: &Service) -> Result<Admission, BuildError> {
 
 /// What translations of the chain give out to hosts inside, if there are any.
 fn given_out(service: &Service) -> Result<Option<Sides>, BuildError> {
-    let external = external(service);
-    Ok(match external.is_empty() {
+    let addresses = translated(service);
+    Ok(match addresses.is_empty() {
         true => None,
-        false => Some(Sides::new(&external)?),
+        false => Some(Sides::new(&addresses)?),
     })
 }
 
-fn external(service: &Service) -> Vec<Prefix> {
+/// Addresses that translations of the chain put in the place of others.
+fn translated(service: &Service) -> Vec<Prefix> {
     let chain = service.chain.iter();
     let translations = chain.filter_map(|instance| instance.config.translation());
     translations
-        .flat_map(|translation| translation.external)
-        .copied()
+        .flat_map(|translation| [translation.external, translation.outside].concat())
         .collect()
 }
 
@@ -90,7 +90,7 @@ pub fn joints(service: &Service) -> Result<Joints, BuildError> {
 pub fn admits_otherwise(one: &Service, other: &Service) -> bool {
     let said = |service: &Service| (service.inside.clone(), service.inside_ports.clone());
     said(one) != said(other)
-        || external(one) != external(other)
+        || translated(one) != translated(other)
         || one.entrance != other.entrance
         || reception(one) != reception(other)
 }

@@ -186,6 +186,34 @@ fn nobody_outside_sends_from_external_addresses() {
     outcome.assert_settled(100, "what the host sends");
 }
 
+/// Behind a translator's prefix are hosts of IPv4: nobody outside has an address there, least of all one that
+/// stands for the translator's own, or for whom a host inside has a session with.
+#[test]
+fn nobody_outside_sends_from_behind_a_translators_prefix() {
+    let text = r#"
+        [service]
+        chain = ["firewall", "nat64"]
+        ports = ["site", "uplink"]
+        inside_ports = ["site"]
+        inside = ["fd00::/64"]
+        [firewall]
+        default = "deny"
+        rules = [{ action = "allow", from = "fd00::/64" }]
+        [nat64]
+        inside = ["fd00::/64"]
+        external = ["198.51.100.7"]
+    "#;
+    let service = Service::parse(text, Path::new("x.toml")).expect("a service");
+    let genuine = frame(udp("[fd00::6]:4000", "[64:ff9b::c000:20a]:443"));
+    let forged = ["64:ff9b::c633:6407", "64:ff9b::c000:20a"]
+        .map(|source| frame(udp(&format!("[{source}]:443"), "[fd00::6]:4000")));
+    let [own, peers] = forged;
+    let arrivals = [(0, genuine), (1, own), (1, peers)];
+    let outcome = through(&service, &arrivals);
+    assert_eq!(outcome.dropped("source_inside"), 2, "{:?}", outcome.drops);
+    assert_eq!(outcome.left.len(), 1);
+}
+
 /// The same where the capture does not say by which ports its packets came in: then sources tell.
 #[test]
 fn captures_without_ports_go_by_sources() {

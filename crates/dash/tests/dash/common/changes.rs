@@ -170,11 +170,12 @@ fn binding(dice: &mut Dice, objects: &mut Objects, new: &Objects) -> Vec<Key> {
 }
 
 fn eni(dice: &mut Dice, objects: &mut Objects, new: &Objects) -> Vec<Key> {
+    let is_v4 = packets::is_underlay_v4(objects);
     let Some((id, eni)) = some(dice, objects.enis.iter_mut()) else {
         return Vec::new();
     };
     let other = &new.enis[id];
-    match dice.below(6) {
+    match dice.below(8) {
         0 => eni.vnet = other.vnet.clone(),
         1 => eni.mode = other.mode,
         2 => eni.trusted_vnis = other.trusted_vnis.clone(),
@@ -189,6 +190,8 @@ fn eni(dice: &mut Dice, objects: &mut Objects, new: &Objects) -> Vec<Key> {
             }
             None => eni.v4_meter_policy = other.v4_meter_policy.clone(),
         },
+        // Its machine goes to another host, which may be a peer's.
+        5 | 6 => eni.underlay_ip = Some(packets::host(is_v4, dice.below(6) as u8)),
         _ => {
             eni.admin_state = match eni.admin_state {
                 AdminState::Enabled => AdminState::Disabled,

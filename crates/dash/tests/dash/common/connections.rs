@@ -149,7 +149,9 @@ impl Connections {
         let connection = self.by_number.get_mut(&number).expect("there");
         let result = match is_answer {
             false => sent,
-            true => judge.of(&connection.opening).back()?,
+            true => judge
+                .of_opening(&connection.opening, connection.keys[0].1)
+                .back()?,
         };
         if packet.overlay.protocol == protocol::TCP {
             connection.closed[usize::from(is_answer)] |= tcp_flags & flags::FIN != 0;
@@ -168,8 +170,9 @@ impl Connections {
         packet: &Packet,
         (number, is_answer): (usize, bool),
     ) -> Result<(usize, Sent), Reason> {
-        let opening = self.by_number[&number].opening.clone();
-        let sent = judge.run(&opening).inspect_err(|_| {
+        let connection = &self.by_number[&number];
+        let (opening, way) = (connection.opening.clone(), connection.keys[0].1);
+        let sent = judge.of_opening(&opening, way).run().inspect_err(|_| {
             self.end(number);
             self.ended += 1;
         })?;
@@ -188,7 +191,9 @@ impl Connections {
             }
         }
         let is_accepted = packet.direction == Direction::Outbound
-            || judge.of(&opening).accepts(is_answer, packet.vni, &sent);
+            || judge
+                .of_opening(&opening, way)
+                .accepts(is_answer, packet.vni, &sent);
         is_accepted.then_some((number, sent)).ok_or(Reason::FlowVni)
     }
 }
@@ -211,6 +216,15 @@ impl<'a> Judge<'a> {
             objects: self.objects,
             settings: self.settings,
             packet,
+            opened: None,
+        }
+    }
+
+    /// Of the packet that opened a connection, which went this way as its machine saw it.
+    fn of_opening(self, packet: &'a Packet, way: Direction) -> Interpreter<'a> {
+        Interpreter {
+            opened: Some(way),
+            ..self.of(packet)
         }
     }
 

@@ -50,6 +50,9 @@ pub struct Interpreter<'a> {
     pub objects: &'a Objects,
     pub settings: &'a Settings,
     pub packet: &'a Packet,
+    /// Which way the machine saw it when it opened a connection, if it did: that stays, wherever the machine
+    /// is now.
+    pub opened: Option<Direction>,
 }
 
 #[derive(Default)]
@@ -76,6 +79,10 @@ impl Interpreter<'_> {
                 self.acl(Direction::Outbound)?;
                 self.outbound(Metadata::default())
             }
+            // A machine's own interface gets nothing of its machine's.
+            (Direction::Inbound, EniMode::Vm) if self.way() == Direction::Outbound => {
+                Err(Reason::NoFlow)
+            }
             (Direction::Inbound, EniMode::Vm) => {
                 self.acl(Direction::Inbound)?;
                 let meters = self.inbound_routing()?;
@@ -96,6 +103,10 @@ impl Interpreter<'_> {
     /// inbound ones; its machine's come from its host, or with a VNI that was added to the ENI for
     /// those that bring them, and that is nobody else's.
     pub fn way(&self) -> Direction {
+        self.opened.unwrap_or_else(|| self.way_now())
+    }
+
+    fn way_now(&self) -> Direction {
         let (packet, eni) = (self.packet, self.eni());
         if packet.direction == Direction::Outbound || eni.mode == EniMode::Vm {
             return packet.direction;
@@ -105,7 +116,11 @@ impl Interpreter<'_> {
         let is_anybodys =
             self.appliance().trusted_vnis.iter().any(contains) || self.is_network(packet.vni);
         let is_its_own = eni.trusted_vnis.iter().any(contains) && !is_anybodys;
-        match eni.underlay_ip == Some(packet.outer_source) || is_its_own {
+        // Its neighbours on the host may be in other networks.
+        let own = self.objects.vnets.get(&eni.vnet).map(|vnet| vnet.vni.get());
+        let may_be_its = own == Some(packet.vni) || !self.is_network(packet.vni);
+        let is_from_host = eni.underlay_ip == Some(packet.outer_source) && may_be_its;
+        match is_from_host || is_its_own {
             true => Direction::Outbound,
             false => Direction::Inbound,
         }
@@ -116,9 +131,9 @@ impl Interpreter<'_> {
         vnets.any(|vnet| vnet.vni.get() == vni)
     }
 
-    /// What a machine sends comes from its host.
+    /// What a machine sends comes from its host; where that was when it opened a connection is all one.
     fn machines_host(&self) -> Result<(), Reason> {
-        let is_ours = self.packet.direction == Direction::Outbound;
+        let is_ours = self.packet.direction == Direction::Outbound && self.opened.is_none();
         match self.eni().underlay_ip {
             Some(host)
                 if self.settings.check_outbound_source
@@ -206,6 +221,7 @@ impl Interpreter<'_> {
     ) -> Result<Sent, Reason> {
         let arriving = Interpreter {
             packet: came,
+            opened: None,
             ..*self
         };
         // Machines are no load balancers.
@@ -556,6 +572,12 @@ impl Interpreter<'_> {
         let mut tunnel = route.tunnel.clone();
         match &route.action {
             RouteAction::Drop => return Err(Reason::RouteDrop),
+            // Nobody speaks to the DPU itself but the network's hosts.
+            RouteAction::Direct
+                if tunnel.is_none() && overlay.destination == self.appliance().sip =>
+            {
+                return Err(Reason::OwnAddress);
+            }
             RouteAction::Direct if is_back => {}
             RouteAction::Direct => self.nat_gateway(&mut sent)?,
             RouteAction::Vnet(vnet)
@@ -792,6 +814,10 @@ impl Interpreter<'_> {
             true => self.actions(RoutingType::ServiceTunnel)?,
             false => &none,
         };
+        let is_chosen = addresses.underlay_dip.is_none();
+        if is_chosen && self.packet.overlay.destination == self.appliance().sip {
+            return Err(Reason::OwnAddress);
+        }
         let vnet = self
             .objects
             .vnets

@@ -78,7 +78,7 @@ pub fn is_underlay_v4(objects: &Objects) -> bool {
 }
 
 /// A host of an underlay.
-fn host(is_v4: bool, number: u8) -> Address {
+pub fn host(is_v4: bool, number: u8) -> Address {
     match is_v4 {
         true => Address::from_v4([100, 0, 0, number]),
         false => Address(0x2001_0db8 << 96 | u128::from(number)),

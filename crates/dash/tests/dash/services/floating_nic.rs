@@ -46,7 +46,10 @@ fn floating() -> Objects {
 
 /// With a list that refuses whatever goes this way.
 fn refusing(direction: Direction) -> Objects {
-    let mut objects = floating();
+    with_list(floating(), direction)
+}
+
+fn with_list(mut objects: Objects, direction: Direction) -> Objects {
     let nothing = AclGroup {
         ip_version: IpVersion::V4,
         guid: None,
@@ -146,6 +149,57 @@ fn a_vni_of_others_is_no_machines() {
         let frame = inside(Encapsulation::Vxlan, key, PEER_PA, macs, packet);
         assert_eq!(bench.send(&frame), Err(Reason::AclInbound), "VNI {key}");
         bench.send(&brought_by(PEER_PA, packet)).expect("sent");
+    }
+}
+
+/// Machines of other networks on its machine's host send with their networks' VNIs.
+#[test]
+fn a_neighbour_of_another_network_on_its_host_is_no_machine() {
+    let mut objects = refusing(Direction::Inbound);
+    let other = Vnet {
+        vni: vni(VNET1_VNI + 1),
+        ..objects.vnets[&VnetName::from("Vnet1")].clone()
+    };
+    objects.vnets.insert("Vnet2".into(), other);
+    let (mut rule, what) = objects.route_rules[0].clone();
+    rule.vni = vni(VNET1_VNI + 1);
+    objects.route_rules.push((rule, what));
+    let eni = objects.enis.get_mut("eni").expect("there");
+    eni.trusted_vnis = [Range::one(vni(VNET1_VNI + 1))].into();
+    let mut bench = Bench::of(objects);
+    let packet = tcp((PEER_CA, 5), (VM_CA, 22), flags::SYN);
+    let macs = [REMOTE_MAC, ENI_MAC];
+    let sent_with = |key| inside(Encapsulation::Vxlan, key, VM_PA, macs, packet);
+    let others = bench.send(&sent_with(VNET1_VNI + 1));
+    assert_eq!(others, Err(Reason::AclInbound));
+    bench.send(&sent_with(ENCAP_VNI)).expect("the machine's");
+}
+
+/// Its machine goes to another host: what it has opened stays its own, and meets its own lists.
+#[test]
+fn a_floating_nics_connections_move_with_its_machine() {
+    for refused in [Direction::Inbound, Direction::Outbound] {
+        let mut objects = behind_gateway(floating());
+        let routes = objects.route_groups.get_mut("group").expect("there");
+        routes.push((prefix("0.0.0.0/0"), route(RouteAction::Direct)));
+        // The carrier's VNI tells its packets wherever they come from: here the host does.
+        let eni = objects.enis.get_mut("eni").expect("there");
+        eni.trusted_vnis = [].into();
+        let mut bench = Bench::of(objects);
+        let packet = udp((VM_CA, 6789), ("30.0.0.1", 80));
+        let macs = [VM_MAC, ENI_MAC];
+        let from = |host| inside(Encapsulation::Vxlan, ENCAP_VNI, host, macs, packet);
+        let before = bench.send(&from(VM_PA)).expect("opened");
+        assert_eq!(before.headers().source, ip(EXTERNAL));
+        bench.objects = with_list(bench.objects, refused);
+        let eni = bench.objects.enis.get_mut("eni").expect("there");
+        eni.underlay_ip = Some(ip("25.1.1.9"));
+        bench.dpu.update(&bench.objects, &bench.objects.keys());
+        let after = bench.send(&from("25.1.1.9"));
+        match refused {
+            Direction::Inbound => assert_eq!(after.expect("goes on").headers(), before.headers()),
+            Direction::Outbound => assert_eq!(after, Err(Reason::AclOutbound)),
+        }
     }
 }
 

@@ -104,6 +104,31 @@ fn tunnels_in_tunnels_are_packets_like_others() {
     assert_eq!(bench.dpu.flows_of(0), 0);
 }
 
+/// A route to everywhere, and a service tunnel to wherever packets go, do not lead to the DPU: a machine would
+/// be there whoever it says.
+#[test]
+fn no_machine_sends_to_the_dpu_by_the_underlay() {
+    let anybodys = ServiceTunnel {
+        overlay_sip: bits("fd01::", "ffff::"),
+        overlay_dip: bits("fd02::", "ffff::"),
+        underlay_sip: None,
+        underlay_dip: None,
+    };
+    for ways in [
+        RouteAction::Direct,
+        RouteAction::ServiceTunnel(Box::new(anybodys)),
+    ] {
+        let mut objects = neighbours().objects;
+        let routes = objects.route_groups.get_mut("group").expect("there");
+        routes.push((prefix("0.0.0.0/0"), route(ways)));
+        let mut bench = Bench::of(objects);
+        let to = |address| from_vm(udp((VM_CA, 4789), (address, 4789)));
+        let frames = [(to("10.1.0.5"), Reason::OwnAddress)];
+        assault(&mut bench, &frames, true);
+        bench.send(&to("99.0.0.9")).expect("sent on");
+    }
+}
+
 #[test]
 fn tunnels_that_end_early_are_told_from_whole_ones() {
     let mut bench = neighbours();

@@ -1,7 +1,7 @@
 //! `twinpath dash flows`, `enis`, `counters` and `meters`: a DPU that runs.
 
 use crate::error::CommandError;
-use crate::look::{Ends, look, unexpected, warn_of_more};
+use crate::look::{Ends, look, unexpected, warn_of_cut, warn_of_more};
 use crate::{Outcome, output};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -163,6 +163,7 @@ pub fn flows(arguments: &FlowArguments) -> Result<Outcome, CommandError> {
         output::print(&format!("{count}{more}\n"))?;
     }
     warn_of_more(asked.most, has_more);
+    warn_of_cut(part.is_cut);
     Ok(outcome)
 }
 
