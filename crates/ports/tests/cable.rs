@@ -658,8 +658,7 @@ fn an_interface_that_was_elsewhere_hands_over_everything() {
             let is_there = follows(&mut port, &|state| told.send(state).is_ok());
             (is_there, before, promiscuity("port0"))
         });
-        let mut wait_for =
-            |wanted| assert!(state.iter().any(|state| state == wanted), "{driver:?}");
+        let wait_for = |wanted| assert!(state.iter().any(|state| state == wanted), "{driver:?}");
         wait_for(State::Up);
         network.ip("middle", &format!("link set port0 netns {elsewhere}"));
         wait_for(State::Down);
