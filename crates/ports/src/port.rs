@@ -510,7 +510,10 @@ impl Port {
         self.note_master(&now);
         let is_running = now.is_running;
         let is_same = now.index == self.interface.index;
-        let was_away = is_same && now.carrier_losses != self.interface.carrier_losses;
+        // Who receives may have found it down, and nobody was told.
+        let was_away = !is_same
+            || now.carrier_losses != self.interface.carrier_losses
+            || self.state == State::Down;
         self.interface = now;
         match is_running && (self.opened.is_some() || !self.has_queue()) {
             _ if is_busy(&claimed) => self.is_anothers(),

@@ -672,6 +672,38 @@ fn an_interface_that_was_elsewhere_hands_over_everything() {
     }
 }
 
+/// An interface that is made anew between two looks is told of: other stations may be behind it.
+#[test]
+fn an_interface_made_anew_between_two_looks_is_told() {
+    if !is_possible() {
+        return;
+    }
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let network = network();
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let (made, is_made) = std::sync::mpsc::channel();
+        let looking = network.on("middle", move || {
+            let mut port = port("port0", driver);
+            port.poll_state();
+            opened.send(()).expect("somebody waits");
+            is_made.recv().expect("it is made");
+            let (mut pools, mut burst) = (Pools::new(1024, 0), Vec::new());
+            port.receive(&mut pools, &mut burst, 64);
+            (port.poll_state(), port.counters().outages)
+        });
+        is_open.recv().expect("the port is open");
+        network.ip("middle", "link delete port0");
+        let left = network.namespace("left");
+        let cable = format!("link add port0 type veth peer name eth0 netns {left}");
+        network.ip("middle", &cable);
+        network.ip("left", "link set eth0 up");
+        network.ip("middle", "link set port0 up");
+        made.send(()).expect("it waits");
+        let told = looking.join().expect("no panic");
+        assert_eq!(told, (Some(State::Up), 1), "{driver:?}");
+    }
+}
+
 /// Tells a port's state until it is up for the second time; whether that comes.
 fn follows(port: &mut Port, tell: &dyn Fn(State) -> bool) -> bool {
     let (mut pools, mut burst) = (Pools::new(1024, 0), Vec::new());
