@@ -3,8 +3,8 @@
 //! deb`, which makes a Debian package; `cargo xtask installed` makes it and tries it under a systemd.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, that no oracle among
-//! them ran without its fast path, the benches' smoke run, the examples, circles of files, and the tests
-//! with an RDMA card (`verbs`). All of it draws the same cases every time, so that what passed once passes
+//! them ran without its fast path, the benches' smoke run, the examples, circles of files, the package where
+//! it is installed (`installed`), and the tests with an RDMA card (`verbs`). All of it draws the same cases every time, so that what passed once passes
 //! again.
 //!
 //! `cargo xtask explore` looks for what nobody has seen and fails when it finds something: property

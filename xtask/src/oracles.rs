@@ -21,7 +21,7 @@ const NO_ORACLES: [(&str, &str); 1] = [(
 )];
 
 /// Tests in which nothing is to come to the fast path, and why.
-const ON_SLOW_PATH: [(&str, &str); 10] = [
+const ON_SLOW_PATH: [(&str, &str); 11] = [
     (
         "time::latency",
         "its link is so slow that flows end before anything of them is back",
@@ -34,6 +34,10 @@ const ON_SLOW_PATH: [(&str, &str); 10] = [
     ("mtu::senders_behind_nat64_are_told_of_ipv6_lengths", NAT64),
     (
         "mtu::senders_to_hosts_behind_the_same_nat64_are_told",
+        NAT64,
+    ),
+    (
+        "direction::nobody_outside_sends_from_behind_a_translators_prefix",
         NAT64,
     ),
     ("direction::captures_without_ports_go_by_sources", FEW),

@@ -10,6 +10,7 @@ mod change;
 mod clients;
 mod dash;
 mod export;
+mod listing;
 mod look;
 mod rules;
 mod socket;

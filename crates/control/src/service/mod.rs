@@ -56,9 +56,9 @@
 //! inside then passes for one from inside. Where both `inside` and `inside_ports` are said, sources
 //! are checked against the port in front of the chain (`source_check`; RFC 2827, RFC 3704): with
 //! `"strict"`, which is the default there, a source inside that comes in outside is dropped
-//! (`source_inside`), and so is one of the addresses that translations of the chain put in the place of others; and a
-//! source that is not inside but comes in inside (`source_outside`). With `"loose"` only sources inside
-//! are looked for outside. Sources of a link (`0.0.0.0`, `169.254.0.0/16`, `::`, `fe80::/10`) may be on
+//! (`source_inside`), and so is one of the addresses that translations of the chain put in the
+//! place of others; and a source that is not inside but comes in inside (`source_outside`). With
+//! `"loose"` only sources inside are looked for outside. Sources of a link (`0.0.0.0`, `169.254.0.0/16`, `::`, `fe80::/10`) may be on
 //! both sides. A capture that does not say by which ports its packets came in has its
 //! packets come in where their sources belong, so there nothing is checked.
 //!

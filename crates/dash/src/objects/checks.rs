@@ -27,14 +27,7 @@ impl Object {
                 "items",
                 "no action: expected at least one",
             ),
-            Self::Tunnel(_, tunnel) if tunnel.endpoints.is_empty() => (
-                true,
-                "endpoints",
-                "no endpoint: expected at least one address",
-            ),
-            Self::Tunnel(_, tunnel) => {
-                return Impossible::not_unicast("endpoints", tunnel.endpoints.iter().copied());
-            }
+            Self::Tunnel(_, tunnel) => return tunnel.impossible(),
             Self::PortMapRange(key, range) => (
                 !range.fits(key.ports),
                 "backend_port_base",
@@ -97,6 +90,19 @@ impl Eni {
         match check_station(mac) {
             Err(why) => Some(Impossible::new("mac_address", format!("{mac}: {why}"))),
             Ok(()) => Impossible::not_unicast("underlay_ip", self.underlay_ip.into_iter()),
+        }
+    }
+}
+
+impl Tunnel {
+    fn impossible(&self) -> Option<Impossible> {
+        let field = "endpoints";
+        match self.endpoints.is_empty() {
+            true => Some(Impossible::new(
+                field,
+                "no endpoint: expected at least one address",
+            )),
+            false => Impossible::not_unicast(field, self.endpoints.iter().copied()),
         }
     }
 }

@@ -185,7 +185,7 @@ impl Planner<'_> {
         let mut way = match route.action {
             RouteKind::Drop => return Err(Reason::RouteDrop),
             RouteKind::Direct => {
-                self.is_elsewhere(route.tunnel.is_none().then_some(destination))?;
+                self.refuse_own(route.tunnel.is_none().then_some(destination))?;
                 self.hidden(Target::new(route))?
             }
             RouteKind::Vnet {
@@ -206,12 +206,13 @@ impl Planner<'_> {
         Ok(way)
     }
 
-    /// Whether a packet does not go to the DPU itself by an underlay address that its sender has chosen, if it
-    /// has: headers inside would be taken for the underlay's, and its sender be whoever it says.
-    fn is_elsewhere(&self, chosen: Option<Address>) -> Result<(), Reason> {
-        match chosen.is_some() && chosen == self.policies.tables.appliance().sip {
-            true => Err(Reason::OwnAddress),
-            false => Ok(()),
+    /// No packet goes to the DPU itself by an underlay address that its sender has chosen, if it has: headers
+    /// inside would be taken for the underlay's, and its sender be whoever it says.
+    fn refuse_own(&self, chosen: Option<Address>) -> Result<(), Reason> {
+        let own = self.policies.tables.appliance().sip;
+        match chosen.filter(|chosen| own == Some(*chosen)) {
+            Some(_) => Err(Reason::OwnAddress),
+            None => Ok(()),
         }
     }
 
@@ -470,7 +471,7 @@ impl Planner<'_> {
         self.note_routing_type(RoutingType::ServiceTunnel, &entry);
         let own = self.policies.own_address()?;
         let chosen = addresses.underlay_dip.is_none();
-        self.is_elsewhere(chosen.then_some(headers.destination))?;
+        self.refuse_own(chosen.then_some(headers.destination))?;
         let key = self.policies.tables.vni(self.policies.eni.vnet);
         self.encapsulate(
             &mut way,

@@ -1,6 +1,6 @@
 //! A DPU's flows, and changes of its configuration.
 
-use super::look::Listing;
+use super::listing::Listing;
 use super::{Control, told};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! bursts, and does its own work in between.
 
 use super::Control;
+use super::listing::Listing;
 use crate::command::Command;
 use crate::fast_path::FastElement;
 use crate::machine::Machine;
@@ -476,79 +477,6 @@ fn counter_view(function: &Instance, hits: EntryHits) -> CounterView {
         text: hits.text,
         packets: hits.packets,
         bytes: hits.bytes,
-    }
-}
-
-/// What is told, up to as much as is wanted.
-pub(super) struct Listing<T> {
-    told: Vec<T>,
-    most: usize,
-    has_more: bool,
-    /// Whether there was no time to look at all.
-    pub(super) is_cut: bool,
-    is_without: bool,
-    /// Of all those are told that have most of this; else those that come first.
-    by_size: Option<fn(&T) -> u64>,
-}
-
-impl<T> Listing<T> {
-    fn new(query: &Query) -> Self {
-        Self::at_most(query.most())
-    }
-
-    pub(super) fn at_most(most: usize) -> Self {
-        Self {
-            told: Vec::new(),
-            most,
-            has_more: false,
-            is_cut: false,
-            is_without: false,
-            by_size: None,
-        }
-    }
-
-    /// Of what functions have that operators may change.
-    fn where_any_has(mut self, service: &Service, object: Object) -> Self {
-        let mut chain = service.chain.iter();
-        self.is_without = !chain.any(|one| one.config.has(object));
-        self
-    }
-
-    pub(super) fn push(&mut self, one: T) {
-        match (self.told.len() < self.most, self.by_size) {
-            (true, _) => self.told.push(one),
-            (false, None) => self.has_more = true,
-            (false, Some(size)) => {
-                self.told.push(one);
-                // So seldom that each costs the same, however many are told.
-                if self.told.len() >= 2 * self.most.max(PART as usize) {
-                    self.keep_largest(size);
-                }
-            }
-        }
-    }
-
-    fn keep_largest(&mut self, size: fn(&T) -> u64) {
-        self.told.sort_by_key(|one| std::cmp::Reverse(size(one)));
-        self.has_more |= self.told.len() > self.most;
-        self.told.truncate(self.most);
-    }
-
-    /// Whether it is known that there is more.
-    pub(super) fn is_full(&self) -> bool {
-        self.has_more && self.by_size.is_none()
-    }
-
-    pub(super) fn finish(mut self) -> Part<T> {
-        if let Some(size) = self.by_size {
-            self.keep_largest(size);
-        }
-        Part {
-            told: self.told,
-            has_more: self.has_more,
-            is_cut: self.is_cut,
-            is_without: self.is_without,
-        }
     }
 }
 

@@ -70,6 +70,30 @@ fn senders_of_too_long_packets_are_told() {
     assert_eq!(bench.counters().drops.of(Reason::TooLong), 1003);
 }
 
+/// A machine's tags go where its packet leaves as it is: they take no room there, and another network has none of them.
+#[test]
+fn a_machines_tags_end_at_a_direct_route() {
+    let settings = Settings {
+        mtu: 1500,
+        inner_vlan: true,
+        ..Settings::default()
+    };
+    let packet = |bytes| {
+        let ends = [VM_CA, "30.0.0.1"].map(|end| Endpoint::new(ip(end), 1));
+        PacketBuilder::udp(ends[0], ends[1]).payload_len(bytes)
+    };
+    let mut bench = Bench::new(peers(), settings);
+    let longest = 1500 - 28;
+    // The first opens the flow, the second meets it.
+    for _ in 0..2 {
+        let bare = bench.raw(&from_vm(packet(longest))).expect("leaves");
+        let tagged = bench.raw(&from_vm(packet(longest).vlan(666)));
+        assert_eq!(tagged.expect("leaves"), bare);
+    }
+    let too_long = bench.send(&from_vm(packet(longest + 1).vlan(666)));
+    assert_eq!(too_long, Err(Reason::TooLong));
+}
+
 /// Tags of the link that a packet came by are on what leaves by it, and on what its sender is told.
 #[test]
 fn outer_tags_stay() {
