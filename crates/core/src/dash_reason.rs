@@ -89,7 +89,7 @@ reasons! {
     /// tunnels, other than IPv4 to IPv6.
     Unsupported => "unsupported_action",
     /// A direct route, or a service tunnel without a host of its own, would send the packet to the DPU itself,
-    /// which would take it for whosever its sender likes.
+    /// which would take it for whosever its sender likes, or from the DPU's own address, which hosts would.
     OwnAddress => "own_address",
     /// No inbound rule matches.
     InboundRouteMiss => "inbound_route_miss",

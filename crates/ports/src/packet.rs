@@ -148,6 +148,11 @@ impl PacketPort {
         Ingress::forget(interface.index, part.descriptor_store());
     }
 
+    /// Whether it is on this interface still: the kernel takes it off one that leaves its network.
+    pub fn is_bound(&self, interface: &Interface) -> bool {
+        sys::is_bound_to(&self.socket, &address(interface))
+    }
+
     /// What is waited for.
     pub fn descriptor(&self) -> i32 {
         self.socket.as_raw_fd()

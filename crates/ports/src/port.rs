@@ -157,6 +157,8 @@ pub struct Port {
     counters: PortCounters,
     /// Of sockets that are closed.
     missed_before: u64,
+    /// When it was looked at last, the interface was another's.
+    is_contested: bool,
     /// Whose packets are whose.
     host: BTreeSet<HostPrefix>,
     /// Why a card's port has no AF_XDP, where that was not said by whoever configured it.
@@ -276,6 +278,7 @@ impl Port {
             told: state,
             counters: PortCounters::default(),
             missed_before: 0,
+            is_contested: false,
             host: BTreeSet::new(),
             fallback: None,
             notes: Vec::new(),
@@ -492,7 +495,8 @@ impl Port {
     }
 
     fn is_there(&mut self, now: Interface) {
-        if now.index != self.interface.index {
+        let is_other = now.index != self.interface.index || self.is_cut_off();
+        if is_other {
             self.close();
         } else if self.driver == Driver::AfXdp && now.queues != self.interface.queues {
             self.close_queues(now.queues);
@@ -509,17 +513,29 @@ impl Port {
         self.set_mtu(now.mtu);
         self.note_master(&now);
         let is_running = now.is_running;
-        let is_same = now.index == self.interface.index;
         // Who receives may have found it down, and nobody was told.
-        let was_away = !is_same
+        let was_away = is_other
             || now.carrier_losses != self.interface.carrier_losses
             || self.state == State::Down;
         self.interface = now;
+        let was_contested = std::mem::replace(&mut self.is_contested, is_busy(&claimed));
         match is_running && (self.opened.is_some() || !self.has_queue()) {
-            _ if is_busy(&claimed) => self.is_anothers(),
+            // Where names have changed hands another port of this process may have it, and has yet to look.
+            _ if self.is_contested && !was_contested => self.went_down(),
+            _ if self.is_contested => self.is_anothers(),
             true if was_away => self.came_back(),
             true => self.state = State::Up,
             false => self.went_down(),
+        }
+    }
+
+    /// Whether the kernel has taken its sockets off the interface, which was elsewhere since then or is made
+    /// anew, with the number that it had before.
+    fn is_cut_off(&self) -> bool {
+        match &self.opened {
+            Some(Opened::Packet(port)) => !port.is_bound(&self.interface),
+            Some(Opened::Xdp(port)) => !port.is_bound(),
+            Some(Opened::Tap(_)) | None => false,
         }
     }
 

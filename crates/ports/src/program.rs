@@ -30,6 +30,7 @@ const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
 const MAP_DELETE: i32 = 3;
 const PROGRAM_LOAD: i32 = 5;
+const LINK_INFO: i32 = 15;
 const LINK_CREATE: i32 = 28;
 const LINK_UPDATE: i32 = 29;
 
@@ -384,7 +385,7 @@ impl Program {
         interface: &Interface,
         descriptor_store: &DescriptorStore,
     ) -> io::Result<()> {
-        if self.link.is_some() {
+        if self.link.as_ref().is_some_and(is_attached) {
             // The program stays on an interface that leaves this network and comes back, but nobody is
             // remembered who asked for all stations.
             AllStations::forget(interface.index, descriptor_store);
@@ -502,6 +503,17 @@ impl Prefixes {
 fn replace(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
     let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
     sys::bpf(LINK_UPDATE, &words(&[link, program, 0, 0])).map(|_| ())
+}
+
+/// Whether a link's interface is there still. One that is made anew has no program, with whichever number.
+fn is_attached(link: &OwnedFd) -> bool {
+    // `struct bpf_link_info`: its type, its number, the program's, a gap, and the interface's.
+    let mut info = [0u32; 5];
+    let place = (&raw mut info).addr() as u64;
+    let (link, bytes) = (link.as_raw_fd() as u32, size_of_val(&info) as u32);
+    let attributes = words(&[link, bytes, place as u32, (place >> 32) as u32]);
+    // Where the kernel does not tell, it is taken to be there.
+    sys::bpf(LINK_INFO, &attributes).is_err() || info[4] != 0
 }
 
 fn link_name(interface: u32) -> String {

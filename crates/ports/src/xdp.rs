@@ -178,6 +178,12 @@ impl XdpPort {
         }
     }
 
+    /// Whether all its sockets are on the interface still: the kernel takes them off one that leaves its
+    /// network.
+    pub fn is_bound(&self) -> bool {
+        self.sockets.iter().all(Socket::is_bound)
+    }
+
     /// What is waited for: one descriptor a queue.
     pub fn descriptors(&self) -> impl Iterator<Item = i32> {
         self.sockets.iter().map(Socket::descriptor)

@@ -31,6 +31,7 @@ impl Configuration {
             self.gateway_warning(id, table, warnings);
         }
         self.host_warnings(warnings);
+        self.own_address_warnings(warnings);
         self.balancer_warnings(warnings);
     }
 
@@ -115,6 +116,26 @@ impl Configuration {
                     mapping.underlay_ip
                 );
                 warnings.tell(key, "underlay_ip", message);
+            }
+        }
+    }
+
+    /// Where the DPU's own address is that of another.
+    fn own_address_warnings(&self, warnings: &mut Warnings) {
+        let Some(own) = self.appliance().map(|appliance| appliance.sip) else {
+            return;
+        };
+        for (name, pool) in self.nat_pools.iter() {
+            if pool.addresses.contains(&own) {
+                let message = "the appliance's own address is among them: what would leave with it is dropped (own_address)";
+                warnings.tell(Key::NatPool(name.clone()), "addresses", message);
+            }
+        }
+        for (name, tunnel) in self.tunnels.iter() {
+            if tunnel.endpoints.contains(&own) {
+                let message =
+                    "the appliance's own address is among them: packets would come back to it";
+                warnings.tell(Key::Tunnel(name.clone()), "endpoints", message);
             }
         }
     }
@@ -236,6 +257,30 @@ mod tests {
         };
         assert_eq!(warnings(&[GOOD, gateway, &route("::/0")]), [told]);
         assert_eq!(warnings(&[GOOD, gateway, &route("0.0.0.0/0")]), [""; 0]);
+    }
+
+    #[test]
+    fn the_appliances_own_address_is_nobody_elses() {
+        let others = |address: &str| {
+            format!(
+                r#"{{"DASH_NAT_POOL_TABLE:p": {{"addresses": "{address}", "ports": "1024-2047", "block_size": 64}},
+                    "DASH_TUNNEL_TABLE:t": {{"endpoints": "{address}", "encap_type": "vxlan", "vni": 7}}}}"#
+            )
+        };
+        let told = warnings(&[GOOD, &others("10.1.0.5")]);
+        for (object, field) in [
+            ("NAT_POOL_TABLE:p", "addresses"),
+            ("TUNNEL_TABLE:t", "endpoints"),
+        ] {
+            let start =
+                format!("1 DASH_{object}: {field}: the appliance's own address is among them");
+            assert!(told.iter().any(|one| one.starts_with(&start)), "{told:?}");
+        }
+        let told = warnings(&[GOOD, &others("10.1.0.6")]);
+        assert!(
+            !told.iter().any(|one| one.contains("own address")),
+            "{told:?}"
+        );
     }
 
     #[test]

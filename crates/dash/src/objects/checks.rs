@@ -28,11 +28,8 @@ impl Object {
                 "no action: expected at least one",
             ),
             Self::Tunnel(_, tunnel) => return tunnel.impossible(),
-            Self::PortMapRange(key, range) => (
-                !range.fits(key.ports),
-                "backend_port_base",
-                "the range's last port would become one beyond 65535",
-            ),
+            Self::Route(_, route) => return route.impossible(),
+            Self::PortMapRange(key, range) => return range.impossible(key.ports),
             Self::PrefixTag(_, tag) => (
                 tag.prefixes.of_version(tag.ip_version) != tag.prefixes.len(),
                 "prefix_list",
@@ -89,8 +86,24 @@ impl Eni {
         let mac = self.mac_address;
         match check_station(mac) {
             Err(why) => Some(Impossible::new("mac_address", format!("{mac}: {why}"))),
-            Ok(()) => Impossible::not_unicast("underlay_ip", self.underlay_ip.into_iter()),
+            Ok(()) => {
+                Impossible::not_unicast("underlay_ip", self.underlay_ip.into_iter()).or_else(|| {
+                    Impossible::not_unicast("pl_underlay_sip", self.pl_underlay_sip.into_iter())
+                })
+            }
         }
+    }
+}
+
+impl Route {
+    fn impossible(&self) -> Option<Impossible> {
+        let (mut source, mut destination) = (self.underlay_sip, None);
+        if let RouteAction::ServiceTunnel(tunnel) = &self.action {
+            source = source.or(tunnel.underlay_sip);
+            destination = tunnel.underlay_dip;
+        }
+        Impossible::not_unicast("underlay_sip", source.into_iter())
+            .or_else(|| Impossible::not_unicast("underlay_dip", destination.into_iter()))
     }
 }
 
@@ -175,15 +188,20 @@ impl NatPool {
 }
 
 impl PortMapRange {
-    /// Whether every port of the range becomes a port.
-    fn fits(&self, ports: PortRange) -> bool {
-        match self {
-            Self::SkipMapping => true,
-            Self::PrivateLinkService {
-                backend_port_base, ..
-            } => backend_port_base
-                .checked_add(ports.last() - ports.first())
-                .is_some(),
+    fn impossible(&self, ports: PortRange) -> Option<Impossible> {
+        let Self::PrivateLinkService {
+            backend_ip,
+            backend_port_base,
+        } = *self
+        else {
+            return None;
+        };
+        match backend_port_base.checked_add(ports.last() - ports.first()) {
+            None => Some(Impossible::new(
+                "backend_port_base",
+                "the range's last port would become one beyond 65535",
+            )),
+            Some(_) => Impossible::not_unicast("backend_ip", std::iter::once(backend_ip)),
         }
     }
 }
@@ -275,6 +293,29 @@ mod tests {
             let wrong = Object::Tunnel("t".into(), tunnel).impossible().unwrap();
             assert_eq!((wrong.field, &*wrong.why), ("endpoints", why));
             assert_eq!(balancer(address, good).unwrap().field, "key");
+            let route = Route {
+                action: RouteAction::ServiceTunnel(Box::new(ServiceTunnel {
+                    overlay_sip: MaskedBits::NONE,
+                    overlay_dip: MaskedBits::NONE,
+                    underlay_sip: Some(good),
+                    underlay_dip: Some(address),
+                })),
+                underlay_sip: None,
+                tunnel: None,
+                metering: MeterBits::default(),
+            };
+            assert_eq!(route.impossible().unwrap().field, "underlay_dip");
+            let from = Route {
+                underlay_sip: Some(address),
+                ..route
+            };
+            assert_eq!(from.impossible().unwrap().field, "underlay_sip");
+            let range = PortMapRange::PrivateLinkService {
+                backend_ip: address,
+                backend_port_base: 1,
+            };
+            let ports = Range::new(1, 2).unwrap();
+            assert_eq!(range.impossible(ports).unwrap().field, "backend_ip");
             assert_eq!(balancer(good, good), None);
         }
     }

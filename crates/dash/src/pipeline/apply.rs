@@ -144,9 +144,6 @@ pub fn apply(
     if action.layers[0].is_none() {
         // The machine's tags are of no network that this goes to.
         at += tag_bytes(&received.inner);
-        if end - at > context.settings.mtu + ethernet::HEADER_BYTES {
-            return Err(Reason::TooLong);
-        }
         let [own, next_hop] = stations;
         ethernet::set_destination(&mut buffer[at..], next_hop);
         ethernet::set_source(&mut buffer[at..], own);

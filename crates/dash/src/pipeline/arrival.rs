@@ -6,7 +6,7 @@ mod tags;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
 use twinpath_core::wire::{
-    Address, Endpoint, MacAddress, dissect, fields, protocol, verify_ipv4_checksum,
+    Address, Endpoint, MacAddress, dissect, ethernet, fields, verify_ipv4_checksum, vlan,
 };
 
 pub use plain::PlainPacket;
@@ -245,15 +245,13 @@ fn whose(
     })
 }
 
+/// Where tags may be, nothing but tags is in front of IP: a direct route takes them off.
 fn is_allowed_inside(inside: &[u8], inner: &Layout, settings: &Settings) -> bool {
-    let first = inside
-        .get(12..14)
-        .and_then(<[u8]>::first_chunk)
-        .map_or(0, |bytes| u16::from_be_bytes(*bytes));
-    let is_bare = matches!(first, protocol::ETHER_IPV4 | protocol::ETHER_IPV6);
-    let is_tagged = settings.inner_vlan && protocol::is_vlan(first);
+    let tags = vlan::tags_len(inside);
+    let is_behind_tags = usize::from(inner.l3) == ethernet::HEADER_BYTES + tags;
+    let may_have_tags = settings.inner_vlan || tags == 0;
     let is_sound = inner.network != Network::V4 || verify_ipv4_checksum(inside, inner);
-    (is_bare || is_tagged) && is_sound
+    is_behind_tags && may_have_tags && is_sound
 }
 
 const fn unreceived(malformed: TunnelMalformed) -> Reason {

@@ -184,10 +184,7 @@ impl Planner<'_> {
         let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
             RouteKind::Drop => return Err(Reason::RouteDrop),
-            RouteKind::Direct => {
-                self.refuse_own(route.tunnel.is_none().then_some(destination))?;
-                self.hidden(Target::new(route))?
-            }
+            RouteKind::Direct => self.direct(route)?,
             RouteKind::Vnet {
                 vnet,
                 overlay_ip: Some(looked_up),
@@ -206,13 +203,24 @@ impl Planner<'_> {
         Ok(way)
     }
 
-    /// No packet goes to the DPU itself by an underlay address that its sender has chosen, if it has: headers
-    /// inside would be taken for the underlay's, and its sender be whoever it says.
-    fn refuse_own(&self, chosen: Option<Address>) -> Result<(), Reason> {
+    /// To the underlay as it is, but for what tunnels and NAT gateways do.
+    fn direct(&self, route: &RouteEntry) -> Result<Target, Reason> {
+        let way = self.hidden(Target::new(route))?;
+        if route.tunnel.is_none() {
+            let headers = &self.arrival.headers;
+            let unchanged = [headers.source, headers.destination];
+            self.refuse_own(&way.action.addresses.unwrap_or(unchanged))?;
+        }
+        Ok(way)
+    }
+
+    /// Nobody speaks to the DPU itself by an underlay address of its own choice, nor to others in the DPU's name:
+    /// headers inside would be taken for the underlay's, and its sender be whoever it says.
+    fn refuse_own(&self, chosen: &[Address]) -> Result<(), Reason> {
         let own = self.policies.tables.appliance().sip;
-        match chosen.filter(|chosen| own == Some(*chosen)) {
-            Some(_) => Err(Reason::OwnAddress),
-            None => Ok(()),
+        match own.is_some_and(|own| chosen.contains(&own)) {
+            true => Err(Reason::OwnAddress),
+            false => Ok(()),
         }
     }
 
@@ -383,10 +391,9 @@ impl Planner<'_> {
                 )) => {
                     *underlay = backend_ip;
                     destination = destination & !0xffff_ffff | backend_ip.0 & 0xffff_ffff;
-                    let moved = backend_port_base.checked_add(port - first);
-                    let beyond = || format!("destination port {port} would be one beyond 65535");
-                    let moved = moved.ok_or_else(|| self.policies.unsupported(beyond))?;
-                    way.action.destination_port = Some(moved);
+                    // None goes beyond the last port: such a range is impossible.
+                    way.action.destination_port =
+                        Some(backend_port_base.wrapping_add(port - first));
                 }
                 Some((_, (_, PortMapRange::SkipMapping))) => {}
                 None if self.policies.settings.port_map_must_match => {
@@ -470,8 +477,9 @@ impl Planner<'_> {
         };
         self.note_routing_type(RoutingType::ServiceTunnel, &entry);
         let own = self.policies.own_address()?;
-        let chosen = addresses.underlay_dip.is_none();
-        self.refuse_own(chosen.then_some(headers.destination))?;
+        if addresses.underlay_dip.is_none() {
+            self.refuse_own(&[headers.destination])?;
+        }
         let key = self.policies.tables.vni(self.policies.eni.vnet);
         self.encapsulate(
             &mut way,

@@ -268,6 +268,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_rule_for_a_protocol_is_asked_before_one_for_any() {
+        let rules = [(5, 0), (5, 6), (4, 17)];
+        let rules = rules.map(|(priority, protocol)| rule(0, Prefix::ANY, priority, protocol));
+        let mut sorted = rules.to_vec();
+        sorted.sort_by_key(InboundRule::rank);
+        assert_eq!(sorted, [&rules[2], &rules[1], &rules[0]].map(Clone::clone));
+    }
+
     proptest! {
         /// As if the rules were asked one by one in their order.
         #[test]

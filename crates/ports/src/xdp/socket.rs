@@ -282,6 +282,12 @@ impl Socket {
         }
     }
 
+    /// Whether it is on its queue still. To be asked once: the kernel says a single time that it is not.
+    pub fn is_bound(&self) -> bool {
+        let error = sys::option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, 0i32);
+        !error.is_ok_and(|error| error == libc::ENETDOWN)
+    }
+
     fn kick_send(&self) {
         // SAFETY: nothing is sent but what is in the ring. What the kernel cannot take now stays.
         unsafe {

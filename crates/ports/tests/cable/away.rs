@@ -119,6 +119,95 @@ fn an_interface_made_anew_between_two_looks_is_told() {
     }
 }
 
+/// One that comes back with the number that it had is opened again, be it the same or made anew.
+#[test]
+fn an_interface_that_is_back_with_its_number_is_opened_again() {
+    if !is_possible() {
+        return;
+    }
+    let station = MacAddress([2, 0, 0, 0, 0, 7]);
+    for (driver, is_made_anew) in [
+        (Driver::AfPacket, false),
+        (Driver::AfPacket, true),
+        (Driver::AfXdp, false),
+        (Driver::AfXdp, true),
+    ] {
+        let mut network = network();
+        network.host("elsewhere");
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let (back, is_back) = std::sync::mpsc::channel();
+        let hearing = network.on("middle", move || {
+            let mut port = port("port0", driver);
+            opened.send(port.interface().index).expect("somebody waits");
+            is_back.recv().expect("it comes back");
+            (port.poll_state(), hears(&mut port, station))
+        });
+        let index = is_open.recv().expect("the port is open");
+        match is_made_anew {
+            true => make_anew(&network, index),
+            false => move_there_and_back(&network),
+        }
+        network.ip("middle", "link set port0 up");
+        back.send(()).expect("it waits");
+        speak_until(&network, station, || hearing.is_finished());
+        let told = hearing.join().expect("no panic");
+        assert_eq!(told, (Some(State::Up), true), "{driver:?} {is_made_anew}");
+    }
+}
+
+fn make_anew(network: &Network, index: u32) {
+    network.ip("middle", "link delete port0");
+    let left = network.namespace("left");
+    let cable = format!("link add port0 index {index} type veth peer name eth0 netns {left}");
+    network.ip("middle", &cable);
+    network.ip("left", "link set eth0 up");
+}
+
+fn move_there_and_back(network: &Network) {
+    let [elsewhere, middle] = ["elsewhere", "middle"].map(|host| network.namespace(host));
+    network.ip("middle", &format!("link set port0 netns {elsewhere}"));
+    network.ip("elsewhere", &format!("link set port0 netns {middle}"));
+}
+
+/// Ports of one process whose interfaces exchange their names do not take each other for another process.
+#[test]
+fn interfaces_that_exchange_their_names_are_no_other_processs() {
+    if !is_possible() {
+        return;
+    }
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let network = network();
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let (exchanged, are_exchanged) = std::sync::mpsc::channel();
+        let looking = network.on("middle", move || {
+            let alone = |device: &str| {
+                let config = PortConfig {
+                    device: device.to_owned(),
+                    driver,
+                    is_shared: false,
+                };
+                (config, Part::all_kept(1, &Arc::default()).remove(0))
+            };
+            let ports = Port::open_together(vec![alone("port0"), alone("port1")]);
+            let mut ports = ports.expect("root may open them");
+            opened.send(()).expect("somebody waits");
+            are_exchanged.recv().expect("names change");
+            for _ in 0..3 {
+                ports.iter_mut().for_each(|port| _ = port.poll_state());
+            }
+            let notes: Vec<String> = ports.iter_mut().flat_map(Port::take_notes).collect();
+            (notes, ports.iter().all(|port| port.state() == State::Up))
+        });
+        is_open.recv().expect("the ports are open");
+        for [device, name] in [["port0", "other"], ["port1", "port0"], ["other", "port1"]] {
+            network.ip("middle", &format!("link set {device} name {name}"));
+        }
+        exchanged.send(()).expect("it waits");
+        let told = looking.join().expect("no panic");
+        assert_eq!(told, (Vec::new(), true), "{driver:?}");
+    }
+}
+
 /// Tells a port's state until it is up for the second time; whether that comes.
 fn follows(port: &mut Port, tell: &dyn Fn(State) -> bool) -> bool {
     let (mut pools, mut burst) = (Pools::new(1024, 0), Vec::new());

@@ -561,15 +561,20 @@ fn frames_for_others_come() {
             hears(&mut port, group)
         });
         is_ready.recv().expect("the port is open");
-        while !taking.is_finished() {
-            let sending = network.on("left", move || {
-                let ends = ["10.9.0.1:1", "10.9.0.2:9"].map(|end| end.parse().expect(end));
-                let packet = PacketBuilder::udp(ends[0], ends[1]).macs(MacAddress([2; 6]), group);
-                send(&packet.to_vec().expect("a packet"), 1);
-            });
-            sending.join().expect("sent");
-        }
+        speak_until(&network, group, || taking.is_finished());
         assert!(taking.join().expect("no panic"), "{driver:?}");
+    }
+}
+
+/// Sends frames for a station, one after the other, until somebody has heard enough.
+fn speak_until(network: &Network, station: MacAddress, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        let sending = network.on("left", move || {
+            let ends = ["10.9.0.1:1", "10.9.0.2:9"].map(|end| end.parse().expect(end));
+            let packet = PacketBuilder::udp(ends[0], ends[1]).macs(MacAddress([2; 6]), station);
+            send(&packet.to_vec().expect("a packet"), 1);
+        });
+        sending.join().expect("sent");
     }
 }
 

@@ -1,10 +1,7 @@
 //! VLAN tags in front of a packet's outer IP header.
 
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::wire::{ethernet, protocol};
-
-/// Octets of a tag.
-const TAG: usize = 4;
+use twinpath_core::wire::{ethernet, vlan};
 
 /// The tags, at most two: what leaves has them, too. Whatever else is between Ethernet and IP is none.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -15,21 +12,20 @@ pub struct OuterTags {
 
 impl OuterTags {
     /// Octets of as many tags as are taken.
-    pub const MOST_BYTES: usize = 2 * TAG;
+    pub const MOST_BYTES: usize = 2 * vlan::TAG_BYTES;
 
     /// Those of a frame; `None` if there are more, or something else.
     #[must_use]
     pub fn read(frame: &[u8], outer: &Layout) -> Option<Self> {
-        let end = usize::from(outer.l3).checked_sub(2)?;
-        let tags = frame.get(ethernet::ETHER_TYPE_AT..end)?;
-        let are_tags = tags.chunks(TAG).all(|tag| match tag {
-            [first, second, _, _] => protocol::is_vlan(u16::from_be_bytes([*first, *second])),
-            _ => false,
-        });
+        let length = vlan::tags_len(frame);
+        let is_behind_tags = usize::from(outer.l3) == ethernet::HEADER_BYTES + length;
+        let tags = frame.get(ethernet::ETHER_TYPE_AT..ethernet::ETHER_TYPE_AT + length)?;
         let mut octets = [0; Self::MOST_BYTES];
-        octets.get_mut(..tags.len())?.copy_from_slice(tags);
-        let length = tags.len() as u8;
-        are_tags.then_some(Self { octets, length })
+        octets.get_mut(..length)?.copy_from_slice(tags);
+        is_behind_tags.then_some(Self {
+            octets,
+            length: length as u8,
+        })
     }
 
     /// Whether there are none.

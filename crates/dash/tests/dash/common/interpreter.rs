@@ -530,10 +530,7 @@ impl Interpreter<'_> {
     /// A floating NIC's answers follow its routes; where none leads back they go as a machine's do.
     fn back_by_route(&self) -> Result<(Vec<Layer>, Vec<Address>), Reason> {
         let turned = Packet {
-            overlay: Headers {
-                destination: self.packet.overlay.source,
-                ..self.packet.overlay
-            },
+            overlay: self.packet.overlay.turned(),
             ..self.packet.clone()
         };
         let back = Interpreter {
@@ -572,14 +569,18 @@ impl Interpreter<'_> {
         let mut tunnel = route.tunnel.clone();
         match &route.action {
             RouteAction::Drop => return Err(Reason::RouteDrop),
-            // Nobody speaks to the DPU itself but the network's hosts.
-            RouteAction::Direct
-                if tunnel.is_none() && overlay.destination == self.appliance().sip =>
-            {
-                return Err(Reason::OwnAddress);
+            RouteAction::Direct => {
+                if !is_back {
+                    self.nat_gateway(&mut sent)?;
+                }
+                // Nobody speaks to the DPU itself but the network's hosts, and nobody but itself as the DPU.
+                let own = self.appliance().sip;
+                if tunnel.is_none()
+                    && [sent.overlay.source, sent.overlay.destination].contains(&own)
+                {
+                    return Err(Reason::OwnAddress);
+                }
             }
-            RouteAction::Direct if is_back => {}
-            RouteAction::Direct => self.nat_gateway(&mut sent)?,
             RouteAction::Vnet(vnet)
             | RouteAction::VnetDirect {
                 vnet,

@@ -5,6 +5,7 @@ use twinpath_core::wire::fragment;
 use twinpath_dash::samples::{Large, large};
 
 use super::bench::*;
+use super::nat_gateway::behind_gateway;
 use crate::common::interpreter::Packet;
 
 const NEIGHBOUR_PA: &str = "25.1.1.2";
@@ -127,6 +128,61 @@ fn no_machine_sends_to_the_dpu_by_the_underlay() {
         assault(&mut bench, &frames, true);
         bench.send(&to("99.0.0.9")).expect("sent on");
     }
+}
+
+/// Nor do they let a machine speak as the DPU, whose packets hosts take for whichever machine's they name.
+#[test]
+fn no_machine_speaks_as_the_dpu() {
+    let anywhere = |mut objects: Objects| {
+        let routes = objects.route_groups.get_mut("group").expect("there");
+        routes.push((prefix("0.0.0.0/0"), route(RouteAction::Direct)));
+        Bench::of(objects)
+    };
+    let spoofed = from_vm(udp(("10.1.0.5", 4789), ("99.0.0.9", 4789)));
+    let honest = from_vm(udp((VM_CA, 4789), ("99.0.0.9", 4789)));
+    let mut bench = anywhere(neighbours().objects);
+    assault(&mut bench, &[(spoofed.clone(), Reason::OwnAddress)], true);
+    bench.send(&honest).expect("sent on");
+    // A gateway hides the one as the other, unless it hides all behind the DPU's own address.
+    let mut objects = behind_gateway(neighbours().objects);
+    let mut bench = anywhere(objects.clone());
+    for frame in [&spoofed, &honest] {
+        bench.send(frame).expect("sent on");
+    }
+    let pool = objects.nat_pools.get_mut("internet").expect("there");
+    pool.addresses = [ip("10.1.0.5")].into();
+    let frames = [(spoofed, Reason::OwnAddress), (honest, Reason::OwnAddress)];
+    assault(&mut anywhere(objects), &frames, true);
+}
+
+/// Where tags may be, labels and the like behind them may not: they would be the underlay's, with types and VLANs
+/// of the machine's choice.
+#[test]
+fn nothing_but_tags_is_in_front_of_ip() {
+    let settings = Settings {
+        flows: 1024,
+        inner_vlan: true,
+        ..Settings::default()
+    };
+    let mut bench = Bench::new(neighbours().objects, settings);
+    let inner = |types: &[u8]| {
+        let packet = syn_to_peer().macs(ENI_MAC, REMOTE_MAC);
+        let mut frame = packet.to_vec().expect("a packet");
+        frame.splice(12..14, types.iter().copied());
+        wrapped(&arrival(Direction::Outbound, VM_VNI, VM_PA), &frame)
+    };
+    let tag = [0x81, 0, 0, 7];
+    // MPLS, whose last label ends as a type of tags; PPPoE; and LLC.
+    let label = [0x88, 0x47, 0, 0, 0x81, 0];
+    let session = [0x88, 0x64, 0x11, 0, 0, 1, 0, 42, 0, 0x21];
+    let llc = [0, 48, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+    for between in [&label[..], &session, &llc] {
+        let broken = |types: &[u8]| (inner(types), Reason::InnerMalformed);
+        let frames = [broken(&[&tag, between].concat()), broken(between)];
+        assault(&mut bench, &frames, true);
+    }
+    let tags = [0x88, 0xa8, 0, 8, 0x81, 0, 0, 7, 8, 0];
+    bench.send(&inner(&tags)).expect("tags pass");
 }
 
 #[test]

@@ -44,6 +44,11 @@ fn a_machine_behind_a_gateway_is_told_of_its_packets() {
         assert_eq!(quoted(&told), [end(VM_CA, 1), end(OUTSIDE, 80)]);
     }
     assert_eq!(bench.counters().drops.of(Reason::IcmpError), 0);
+    // Nothing is known of a connection that is over, swept or not.
+    bench.now = Instant(bench.now.0 + 86_400_000_000_000);
+    let late = from_outside(ENI_MAC, error(&left.inner).source_address(ip(ROUTER)));
+    assert_eq!(bench.dpu.flow_count(), 1);
+    assert_eq!(bench.send(&late), Err(Reason::IcmpError));
 }
 
 #[test]

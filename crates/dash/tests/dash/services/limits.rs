@@ -1,6 +1,7 @@
 //! What an ENI may at most.
 
 use super::bench::*;
+use super::nat_gateway::{OUTSIDE, behind_gateway};
 
 #[test]
 fn limits_are_kept_and_neighbours_untouched() {
@@ -29,9 +30,11 @@ fn limits_are_kept_and_neighbours_untouched() {
 /// What policies refuse would get no flow: it is told so, whatever there is room for.
 #[test]
 fn what_policies_refuse_is_no_excess() {
-    let mut bench = Bench::of(limited([0, 0, 1]));
+    let mut bench = Bench::of(behind_gateway(limited([0, 0, 1])));
     let to = |peer| from_vm(udp((VM_CA, 1), (peer, 2)));
     bench.send(&to("10.2.0.8")).expect("the first");
+    let sctp = PacketBuilder::raw(132, ip(VM_CA), ip(OUTSIDE)).payload(&[1; 20]);
+    assert_eq!(bench.send(&from_vm(sctp)), Err(Reason::NatProtocol));
     assert_eq!(bench.send(&to("10.2.0.250")), Err(Reason::MappingMiss));
     let excess = bench.send(&from_vm(udp((VM_CA, 3), ("10.2.0.8", 2))));
     assert_eq!(excess, Err(Reason::FlowLimit));

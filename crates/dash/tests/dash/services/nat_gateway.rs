@@ -95,6 +95,7 @@ fn a_block_is_as_large_as_it_is_towards_each_destination() {
     bench.now = Instant(bench.now.0 + 121_000_000_000);
     let sent = bench.send(&one_more).expect("a port");
     assert!(seen.contains(&ports(&sent)[0]));
+    assert_eq!(bench.counters().flows_aged, 1);
 }
 
 #[test]

@@ -143,6 +143,11 @@ fn a_packet_too_many_for_its_host_is_refused() {
     let macs = [ENI_MAC, REMOTE_MAC];
     let spoofed = inside(Encapsulation::Vxlan, VM_VNI, "25.1.1.2", macs, packet);
     assert_eq!(bench.send(&spoofed), Err(Reason::SpoofedSource));
+    // Nor does anybody else get into a flow that is known.
+    for _ in 0..2 {
+        bench.send(&from_vm(packet)).expect("its host's");
+        assert_eq!(bench.send(&spoofed), Err(Reason::SpoofedSource));
+    }
     let unknown = [VM_MAC, REMOTE_MAC];
     let unknown = inside(Encapsulation::Vxlan, VM_VNI, VM_PA, unknown, packet);
     assert_eq!(bench.send(&unknown), Err(Reason::EniMiss));
