@@ -16,6 +16,8 @@ use twinpath_dash::samples::vectors::{
 };
 use twinpath_dash::{Answer, Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
 
+use crate::common::leaving::treat;
+
 /// Room in front of frames.
 const HEADROOM: usize = 160;
 
@@ -82,9 +84,9 @@ impl Device {
     }
 
     /// What becomes of a packet. What policies are asked crosses as bytes, as between two paths.
-    fn process(&mut self, buffer: &mut [u8], now: Instant) -> Verdict {
+    fn process(&mut self, buffer: &mut Vec<u8>, now: Instant) -> Verdict {
         let Some(policies) = &self.elsewhere else {
-            return self.dpu.process(buffer, HEADROOM, now);
+            return treat(&mut self.dpu, buffer, now);
         };
         let mut step = self.dpu.begin(buffer, HEADROOM, now);
         loop {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::common::leaving::treat;
 use crate::common::packets::{Dice, HEADROOM};
 use twinpath_classify::Prefix;
 use twinpath_core::Instant;
@@ -82,7 +83,7 @@ impl World {
         self.packets += 1;
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(frame);
-        match self.dpu.process(&mut buffer, HEADROOM, self.now) {
+        match treat(&mut self.dpu, &mut buffer, self.now) {
             Verdict::Forward(range) => buffer[range].to_vec(),
             lost => panic!("{lost:?} at {:?}", self.now),
         }

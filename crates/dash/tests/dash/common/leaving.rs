@@ -113,11 +113,20 @@ fn tunnel_of(frame: &[u8]) -> Option<(Layout, &[u8])> {
     Some((layout, &frame[tunnel.inner()]))
 }
 
+/// What becomes of a packet that lies in its buffer, as at a node: it is taken apart with its burst, and goes
+/// by the shortest way if its flow is known and nothing stops it.
+pub fn treat(dpu: &mut Dpu, buffer: &mut Vec<u8>, now: Instant) -> Verdict {
+    let mut verdict = None;
+    let burst = std::slice::from_mut(buffer);
+    dpu.process_burst(burst, HEADROOM, now, |_, told| verdict = Some(told));
+    verdict.expect("a verdict for each packet")
+}
+
 /// What becomes of a packet, but for the identification that is drawn for it if it leaves behind a NAT
 /// gateway: that says how many have left before it.
 pub fn process(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason> {
     let mut buffer = bytes.to_vec();
-    match dpu.process(&mut buffer, HEADROOM, now) {
+    match treat(dpu, &mut buffer, now) {
         Verdict::Forward(frame) => {
             let mut frame = buffer[frame].to_vec();
             blank_drawn(&mut frame);

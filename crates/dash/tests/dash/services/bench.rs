@@ -13,6 +13,7 @@ pub use twinpath_dash::objects::{self, *};
 pub use twinpath_dash::samples::Objects;
 pub use twinpath_dash::{Dpu, Reason, Settings, Verdict};
 
+pub use crate::common::leaving::treat;
 pub use crate::common::packets::{Dice, HEADROOM, VIP, encapsulated, vni};
 
 pub const VM_PA: &str = "25.1.1.1";
@@ -200,7 +201,7 @@ impl Bench {
     pub fn send(&mut self, frame: &[u8]) -> Result<Sent, Reason> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(frame);
-        match self.dpu.process(&mut buffer, HEADROOM, self.now) {
+        match treat(&mut self.dpu, &mut buffer, self.now) {
             Verdict::Forward(range) => Ok(Sent::of(&buffer[range])),
             Verdict::Drop(reason) => Err(reason),
             Verdict::TooLong(error) => {
@@ -214,7 +215,7 @@ impl Bench {
     pub fn raw(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(frame);
-        match self.dpu.process(&mut buffer, HEADROOM, self.now) {
+        match treat(&mut self.dpu, &mut buffer, self.now) {
             Verdict::Forward(range) => Some(buffer[range].to_vec()),
             Verdict::Drop(_) => None,
             Verdict::TooLong(error) => Some(error),

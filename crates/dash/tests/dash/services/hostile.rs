@@ -328,7 +328,7 @@ fn floods_of_fragments_displace_their_own_alone() {
     let mut send = |frame: &[u8]| {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(frame);
-        dpu.process(&mut buffer, HEADROOM, Instant(1_000_000_000))
+        treat(&mut dpu, &mut buffer, Instant(1_000_000_000))
     };
     let is_sent = |verdict: Verdict| matches!(verdict, Verdict::Forward(_));
     for number in 1..ENIS {

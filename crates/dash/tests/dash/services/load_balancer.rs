@@ -346,7 +346,7 @@ fn a_redirect_is_whole_and_about_a_connection() {
         damaged[at] ^= 4;
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&told(&damaged));
-        bench.dpu.process(&mut buffer, HEADROOM, bench.now);
+        treat(&mut bench.dpu, &mut buffer, bench.now);
     }
     assert_eq!(bench.counters().flows_redirected, 0);
     let sent = bench.send(&ack()).expect("sent");

@@ -197,7 +197,7 @@ fn damaged_packets_are_counted() {
         damaged.truncate(damaged.len() - dice.pick(&[0, 0, 1, 20, 60]));
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&damaged);
-        if let Verdict::Forward(range) = bench.dpu.process(&mut buffer, HEADROOM, bench.now) {
+        if let Verdict::Forward(range) = treat(&mut bench.dpu, &mut buffer, bench.now) {
             assert!(dissect(&buffer[range]).is_ok());
         }
     }
