@@ -3,11 +3,12 @@
 mod dpu;
 mod files;
 mod health;
+mod host;
 mod manager;
 mod privileges;
 mod steps;
 
-use crate::checks::{check, host_doubts};
+use crate::checks::check;
 use crate::commands::apply;
 use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
@@ -152,7 +153,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     drop_privileges(&opened);
     log::go_on_in_background();
     if opened.is_live() {
-        host_doubts(&service).iter().for_each(output::warning);
+        host::watch(&service, &stop).map_err(CommandError::Output)?;
     }
     opened = opened.until(&stop.flag());
     opened.warnings.iter().for_each(output::warning);

@@ -1,8 +1,9 @@
 //! What a run tells when it begins on interfaces that are not as they should be.
 
-use super::middle::{Middle, cut_network};
+use super::middle::{Middle, cut_network, wait_for};
 use super::programs::succeeds_soon;
 use std::process::Output;
+use std::time::Duration;
 use twinpath_netns::{Network, has_program, is_possible};
 
 const BUMP: &str = "[service]\nname = \"bump\"\nchain = [\"monitor\"]\nunparsed = \"forward\"\n\
@@ -111,6 +112,44 @@ fn a_kernel_that_forwards_past_the_service_is_told() {
         }
         let claimed = "10.9.0.9 is the port inside's, and the kernel has it on inside, too";
         assert!(told.contains(claimed), "{told}");
+    }
+}
+
+/// Found by an attacker: an interface that is made anew, or whoever sets it, has the kernel forward past a firewall
+/// that runs already, and nobody was told.
+#[test]
+fn a_kernel_that_begins_to_forward_is_told() {
+    if !is_possible() {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = cut_network();
+        let forward = |on: u8| {
+            let setting = format!("net.ipv4.ip_forward={on}");
+            let set = network.run("middle", "sysctl", &["-w", &setting]);
+            assert!(set.status.success(), "{set:?}");
+        };
+        forward(0);
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let to = std::fs::File::create(&log).expect("a file").into();
+        let guarded = BUMP.replace("monitor", "firewall") + "[firewall]\ndefault = \"allow\"\n";
+        let text = guarded.replace("af_packet", driver);
+        let middle = Middle::start_telling(&network, &text, &[], to);
+        let expected = "the kernel forwards packets of outside past this service";
+        let times = || {
+            let said = std::fs::read_to_string(&log).expect("a log");
+            said.matches(expected).count()
+        };
+        assert_eq!(times(), 0, "{driver}");
+        for turn in 1..=2 {
+            forward(1);
+            assert!(wait_for(|| times() == turn), "{driver}: {turn}");
+            forward(0);
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        assert_eq!(times(), 2, "{driver}");
+        middle.stop();
     }
 }
 

@@ -137,8 +137,14 @@ impl Found {
             let setting = |version| format!("net.{version}.conf.{name}.forwarding");
             let settings: Vec<_> = forwards.iter().map(setting).collect();
             let settings = settings.join(" and ");
+            let when = match device.driver {
+                PortDriver::AfPacket => {
+                    "while it runs, for it sees them all, and while it does not"
+                }
+                _ => "whenever it does not run, as before it starts and after it was killed",
+            };
             let message = format!(
-                "the kernel forwards packets of {name} past this service whenever it does not run, as before it starts and after it was killed; expected {settings} = 0 (sysctl), or a rule of nftables that drops what the kernel would forward"
+                "the kernel forwards packets of {name} past this service {when}; expected {settings} = 0 (sysctl), or a rule of nftables that drops what the kernel would forward"
             );
             self.add(["ports", port, "device"], message);
         }
@@ -364,9 +370,12 @@ mod tests {
             let text = guarded.replace("auto", driver);
             let told = told_on(&forwarding, &text);
             assert_eq!(told.len(), 1, "{driver}: {told:#?}");
-            let expected =
-                "the kernel forwards packets of e0 past this service whenever it does not run";
-            assert!(told[0].1.starts_with(expected), "{told:#?}");
+            let when = match driver {
+                "af_packet" => "while it runs",
+                _ => "whenever it does not run",
+            };
+            let expected = format!("the kernel forwards packets of e0 past this service {when}");
+            assert!(told[0].1.starts_with(&expected), "{told:#?}");
             assert!(
                 told[0]
                     .1
