@@ -91,6 +91,9 @@ reasons! {
     /// A direct route, or a service tunnel without a host of its own, would send the packet to the DPU itself,
     /// which would take it for whosever its sender likes, or from the DPU's own address, which hosts would.
     OwnAddress => "own_address",
+    /// A direct route, or a service tunnel without a host of its own, would send the packet to or from an address
+    /// that no host has, such as a group of the underlay's routers.
+    Martian => "martian",
     /// No inbound rule matches.
     InboundRouteMiss => "inbound_route_miss",
     /// The inbound rule says so.

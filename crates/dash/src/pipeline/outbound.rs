@@ -2,6 +2,7 @@
 //! tunnel, NAT gateway.
 
 use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::unicast::check_host;
 use twinpath_core::wire::{Address, Endpoint, protocol};
 
 use super::action::{Action, Layer, Origin, PolicyDecision, tunnel_names};
@@ -209,18 +210,22 @@ impl Planner<'_> {
         if route.tunnel.is_none() {
             let headers = &self.arrival.headers;
             let unchanged = [headers.source, headers.destination];
-            self.refuse_own(&way.action.addresses.unwrap_or(unchanged))?;
+            self.check_chosen(&way.action.addresses.unwrap_or(unchanged))?;
         }
         Ok(way)
     }
 
     /// Nobody speaks to the DPU itself by an underlay address of its own choice, nor to others in the DPU's name:
-    /// headers inside would be taken for the underlay's, and its sender be whoever it says.
-    fn refuse_own(&self, chosen: &[Address]) -> Result<(), Reason> {
+    /// headers inside would be taken for the underlay's, and its sender be whoever it says. Nor does anybody speak
+    /// to groups of the underlay, as its routers do.
+    fn check_chosen(&self, chosen: &[Address]) -> Result<(), Reason> {
         let own = self.policies.tables.appliance().sip;
-        match own.is_some_and(|own| chosen.contains(&own)) {
-            true => Err(Reason::OwnAddress),
-            false => Ok(()),
+        if own.is_some_and(|own| chosen.contains(&own)) {
+            return Err(Reason::OwnAddress);
+        }
+        match chosen.iter().all(|address| check_host(*address).is_ok()) {
+            true => Ok(()),
+            false => Err(Reason::Martian),
         }
     }
 
@@ -478,7 +483,7 @@ impl Planner<'_> {
         self.note_routing_type(RoutingType::ServiceTunnel, &entry);
         let own = self.policies.own_address()?;
         if addresses.underlay_dip.is_none() {
-            self.refuse_own(&[headers.destination])?;
+            self.check_chosen(&[headers.destination])?;
         }
         let key = self.policies.tables.vni(self.policies.eni.vnet);
         self.encapsulate(

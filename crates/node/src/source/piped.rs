@@ -15,6 +15,7 @@ pub(super) struct Piped {
     emptied: Sender<Vec<u8>>,
     /// What the feed knew of its packets when it had the last that was taken.
     known: Known,
+    is_over: bool,
 }
 
 /// What a feed has found out about its packets.
@@ -61,6 +62,7 @@ impl Piped {
             packets,
             emptied,
             known: Known::default(),
+            is_over: false,
         }
     }
 }
@@ -96,11 +98,16 @@ fn pump(
 
 impl Feed for Piped {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
+        // Its thread may still be about to end.
+        if self.is_over {
+            return Ok(FeedItem::End);
+        }
         let Piece { item, bytes, known } = match self.packets.try_recv() {
             Ok(piece) => piece?,
             Err(TryRecvError::Empty) => return Ok(FeedItem::Nothing),
             Err(TryRecvError::Disconnected) => return Ok(FeedItem::End),
         };
+        self.is_over = item == FeedItem::End;
         self.known = known;
         let place = buffer.get_mut(..bytes.len());
         let fits = place.map(|place| place.copy_from_slice(&bytes));
@@ -190,6 +197,26 @@ mod tests {
             FeedItem::End
         );
         assert_eq!(piped.next_into(&mut buffer).expect("sound"), FeedItem::End);
+    }
+
+    #[test]
+    fn nothing_comes_behind_the_end_although_its_thread_lives_on() {
+        let (sender, packets) = sync_channel(1);
+        let end = Piece {
+            item: FeedItem::End,
+            bytes: Vec::new(),
+            known: Known::default(),
+        };
+        sender.send(Ok(end)).ok().expect("somebody listens");
+        let mut piped = Piped {
+            packets,
+            emptied: channel().0,
+            known: Known::default(),
+            is_over: false,
+        };
+        for _ in 0..2 {
+            assert_eq!(piped.next_into(&mut []).expect("sound"), FeedItem::End);
+        }
     }
 
     #[test]

@@ -192,8 +192,10 @@ fn interfaces_that_exchange_their_names_are_no_other_processs() {
             let mut ports = ports.expect("root may open them");
             opened.send(()).expect("somebody waits");
             are_exchanged.recv().expect("names change");
+            // As often as a service looks: programs that other tests start have this process's sockets for a moment.
             for _ in 0..3 {
                 ports.iter_mut().for_each(|port| _ = port.poll_state());
+                std::thread::sleep(Duration::from_millis(100));
             }
             let notes: Vec<String> = ports.iter_mut().flat_map(Port::take_notes).collect();
             (notes, ports.iter().all(|port| port.state() == State::Up))

@@ -244,7 +244,7 @@ fn page(report: &Report, [packets, opens]: [f64; 2], seconds: f64, changes: u32)
         "A DPU of {ENIS} ENIs, {LISTS} access lists of {RULES} rules for each packet that opens a connection, both \
          IP versions, on both paths with threads. Of {OPEN} connections {LASTING} stay open. Packets and new connections \
          come at half of what it takes where nothing is waited for (with the generator on the same machine), and all \
-         {} mappings of peers and all rules change every {} s.\n\n| | |\n|---|---|\n",
+         {} mappings of peers and all rules change {} s after the change before is there.\n\n| | |\n|---|---|\n",
         mappings(0).len(),
         CHANGE_EVERY.as_secs()
     );

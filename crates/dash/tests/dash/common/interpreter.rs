@@ -5,6 +5,7 @@
 //! machine's packet, `underlay` the headers put around it.
 
 use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::unicast::check_host;
 use twinpath_core::wire::{Address, Endpoint, MacAddress, protocol};
 use twinpath_dash::headers::Direction;
 use twinpath_dash::headers::Headers;
@@ -573,12 +574,8 @@ impl Interpreter<'_> {
                 if !is_back {
                     self.nat_gateway(&mut sent)?;
                 }
-                // Nobody speaks to the DPU itself but the network's hosts, and nobody but itself as the DPU.
-                let own = self.appliance().sip;
-                if tunnel.is_none()
-                    && [sent.overlay.source, sent.overlay.destination].contains(&own)
-                {
-                    return Err(Reason::OwnAddress);
+                if tunnel.is_none() {
+                    self.check_chosen(&[sent.overlay.source, sent.overlay.destination])?;
                 }
             }
             RouteAction::Vnet(vnet)
@@ -800,6 +797,20 @@ impl Interpreter<'_> {
         four_to_six(new_sip, new_dip, sent)
     }
 
+    /// Nobody speaks to the DPU itself but the network's hosts, nobody but itself as the DPU, and nobody to or from
+    /// what no host has.
+    fn check_chosen(&self, chosen: &[Address]) -> Result<(), Reason> {
+        for address in chosen {
+            if *address == self.appliance().sip {
+                return Err(Reason::OwnAddress);
+            }
+        }
+        for address in chosen {
+            check_host(*address).map_err(|_| Reason::Martian)?;
+        }
+        Ok(())
+    }
+
     fn service_tunnel(&self, addresses: &ServiceTunnel, sent: &mut Sent) -> Result<(), Reason> {
         let (sip, dip) = self.ipv4_overlay()?;
         let (overlay_sip, overlay_dip) = (addresses.overlay_sip, addresses.overlay_dip);
@@ -815,9 +826,8 @@ impl Interpreter<'_> {
             true => self.actions(RoutingType::ServiceTunnel)?,
             false => &none,
         };
-        let is_chosen = addresses.underlay_dip.is_none();
-        if is_chosen && self.packet.overlay.destination == self.appliance().sip {
-            return Err(Reason::OwnAddress);
+        if addresses.underlay_dip.is_none() {
+            self.check_chosen(&[self.packet.overlay.destination])?;
         }
         let vnet = self
             .objects

@@ -105,8 +105,8 @@ fn tunnels_in_tunnels_are_packets_like_others() {
     assert_eq!(bench.dpu.flows_of(0), 0);
 }
 
-/// A route to everywhere, and a service tunnel to wherever packets go, do not lead to the DPU: a machine would
-/// be there whoever it says.
+/// A route to everywhere, and a service tunnel to wherever packets go, do not lead to the DPU, where a machine
+/// would be whoever it says, nor to groups of the underlay.
 #[test]
 fn no_machine_sends_to_the_dpu_by_the_underlay() {
     let anybodys = ServiceTunnel {
@@ -124,7 +124,12 @@ fn no_machine_sends_to_the_dpu_by_the_underlay() {
         routes.push((prefix("0.0.0.0/0"), route(ways)));
         let mut bench = Bench::of(objects);
         let to = |address| from_vm(udp((VM_CA, 4789), (address, 4789)));
-        let frames = [(to("10.1.0.5"), Reason::OwnAddress)];
+        let frames = [
+            (to("10.1.0.5"), Reason::OwnAddress),
+            (to("127.0.0.1"), Reason::Martian),
+            (to("224.0.0.5"), Reason::Martian),
+            (to("255.255.255.255"), Reason::Martian),
+        ];
         assault(&mut bench, &frames, true);
         bench.send(&to("99.0.0.9")).expect("sent on");
     }
@@ -140,8 +145,13 @@ fn no_machine_speaks_as_the_dpu() {
     };
     let spoofed = from_vm(udp(("10.1.0.5", 4789), ("99.0.0.9", 4789)));
     let honest = from_vm(udp((VM_CA, 4789), ("99.0.0.9", 4789)));
+    let nobodys = from_vm(udp(("0.0.0.0", 4789), ("99.0.0.9", 4789)));
     let mut bench = anywhere(neighbours().objects);
-    assault(&mut bench, &[(spoofed.clone(), Reason::OwnAddress)], true);
+    let frames = [
+        (spoofed.clone(), Reason::OwnAddress),
+        (nobodys, Reason::Martian),
+    ];
+    assault(&mut bench, &frames, true);
     bench.send(&honest).expect("sent on");
     // A gateway hides the one as the other, unless it hides all behind the DPU's own address.
     let mut objects = behind_gateway(neighbours().objects);
