@@ -207,7 +207,7 @@ mod tests {
             bytes: Vec::new(),
             known: Known::default(),
         };
-        sender.send(Ok(end)).ok().expect("somebody listens");
+        sender.send(Ok(end)).expect("somebody listens");
         let mut piped = Piped {
             packets,
             emptied: channel().0,

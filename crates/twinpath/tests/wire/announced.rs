@@ -4,6 +4,7 @@ use super::kernel;
 use super::middle::{Middle, wait_for};
 use super::programs::succeed;
 use super::raw::{Injector, Listener};
+use super::routed::pings;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder};
 use twinpath_netns::{Network, is_possible};
 
@@ -149,7 +150,7 @@ fn no_packet_waits_for_a_neighbor_that_the_kernel_knows() {
     for driver in super::DRIVERS {
         let network = kernel::network();
         for neighbor in ["198.51.100.1", "192.168.1.10"] {
-            assert!(kernel::pings(&network, "middle", neighbor));
+            assert!(wait_for(|| pings(&network, "middle", neighbor)));
         }
         let middle = Middle::start(&network, &kernel::service(driver, &[]));
         assert_eq!(carries_a_burst(&network, "198.51.100.1"), BURST, "{driver}");

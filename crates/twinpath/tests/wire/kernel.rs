@@ -7,6 +7,7 @@ mod routes;
 
 use super::middle::wait_for;
 use super::programs::succeed;
+use super::routed::pings;
 use twinpath_netns::Network;
 
 /// A client and a server, each in a network with `middle`, whose addresses its kernel has. Behind the
@@ -57,11 +58,6 @@ pub fn service(driver: &str, more_ports: &[&str]) -> String {
          [rule_cache]\nwindow = \"10ms\"\nthreshold = 1\n\
          [ports]\n{ports}\n[router]\nroutes = \"kernel\"\n"
     )
-}
-
-pub fn pings(network: &Network, host: &str, address: &str) -> bool {
-    let output = network.run(host, "ping", &["-c1", "-W1", address]);
-    output.status.success()
 }
 
 /// Whether pings to all addresses succeed in the end.

@@ -334,7 +334,7 @@ fn who_is_not_there_costs_little() {
     // Forty packets in a second to where nobody is.
     let nobody = ["-c40", "-i0.025", "-W1", "198.51.100.99"];
     assert!(!network.run("client", "ping", &nobody).status.success());
-    assert!(pings(&network, "client", "198.51.100.1"));
+    assert!(wait_for(|| pings(&network, "client", "198.51.100.1")));
     let neighbors = middle.stop().neighbors.expect("ports have addresses");
     assert!(
         neighbors.backlog_drops > 0 && neighbors.questions < 12,

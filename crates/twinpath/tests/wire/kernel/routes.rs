@@ -75,7 +75,10 @@ fn a_kernel_that_forwards_does_not_see_what_is_the_nodes() {
             assert!(wait_for(|| pings(&network, "client", near)), "{driver}");
             let said = succeed(&network, "client", "ping", &["-c3", "-i0.2", near]);
             assert_eq!(said.contains("DUP!"), arrives_twice, "{driver}: {said}");
-            assert!(pings(&network, "client", itself), "{driver}: {itself}");
+            assert!(
+                wait_for(|| pings(&network, "client", itself)),
+                "{driver}: {itself}"
+            );
         }
         drop(middle.stop());
     }
