@@ -86,6 +86,8 @@ pub(super) struct Asked {
     flows: HashMap<EntryKey, Waiting, Keyed>,
     /// Of which flow the first fragment of a datagram waits for an answer.
     datagrams: HashMap<OwnDatagram, EntryKey, Keyed>,
+    /// The datagram of the packet that waits last, if nothing else that waits has its name.
+    named: Option<OwnDatagram>,
     /// The answer for the packet in hand.
     answer: Option<Answer>,
     /// How many questions there have been, as far as it can be counted.
@@ -105,6 +107,7 @@ impl Asked {
         Self {
             flows: HashMap::with_hasher(keyed),
             datagrams: HashMap::with_hasher(keyed),
+            named: None,
             answer: None,
             questions: 0,
         }
@@ -128,6 +131,26 @@ impl Asked {
             datagrams: Vec::new(),
         };
         self.flows.insert(key, waiting);
+    }
+
+    /// The first fragment of a datagram waits for the answer to a question about a key.
+    fn name(&mut self, datagram: OwnDatagram, key: &EntryKey) {
+        if let Some(waiting) = self.flows.get_mut(key)
+            && self.datagrams.insert(datagram, *key) != Some(*key)
+        {
+            waiting.datagrams.push(datagram);
+            self.named = Some(datagram);
+        }
+    }
+
+    /// What was named last waits no more.
+    fn forget_named(&mut self, key: &EntryKey) {
+        if let Some(datagram) = self.named.take()
+            && let Some(waiting) = self.flows.get_mut(key)
+        {
+            waiting.datagrams.pop();
+            self.datagrams.remove(&datagram);
+        }
     }
 
     fn wait_for(&self, key: &EntryKey) -> Result<(), Stop> {
@@ -219,8 +242,11 @@ impl Dpu {
         }
     }
 
-    /// A packet that was to wait is dropped: its ENI has no room for it.
-    pub fn count_not_held(&mut self, eni: u16) {
+    /// The packet that was to wait last, for who has asked about this key, is dropped: its ENI has no room for it.
+    pub fn not_held(&mut self, key: &EntryKey, eni: u16) {
+        if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
+            asked.forget_named(key);
+        }
         if let Some(state) = self.enis.get_mut(usize::from(eni)) {
             state.counters.not_held += 1;
         }
@@ -257,15 +283,11 @@ impl Dpu {
         let PolicyPlace::Elsewhere(asked) = &mut self.judge else {
             return;
         };
-        if received.inner.fragment != Fragment::First {
-            return;
-        }
-        if let Some(name) = datagram_of(inside, received)
-            && let Some(waiting) = asked.flows.get_mut(key)
+        asked.named = None;
+        if received.inner.fragment == Fragment::First
+            && let Some(name) = datagram_of(inside, received)
         {
-            let datagram = (key.serial(), name);
-            asked.datagrams.insert(datagram, *key);
-            waiting.datagrams.push(datagram);
+            asked.name((key.serial(), name), key);
         }
     }
 
@@ -331,5 +353,66 @@ impl Dpu {
             PolicyPlace::Here => None,
         };
         given.map_or_else(|| self.answer(arrival), |answer| answer.said)
+    }
+}
+
+#[cfg(all(test, feature = "samples"))]
+mod tests {
+    use twinpath_core::wire::tunnel::Varying;
+    use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
+
+    use super::*;
+    use crate::samples::{Large, large};
+
+    const HEADROOM: usize = 64;
+
+    /// The first fragment of a datagram, in its buffer.
+    fn first_fragment(identification: u32) -> Vec<u8> {
+        let ends = [Large::machine(1), Large::mapped(0)].map(|end| Endpoint::new(end, 80));
+        let datagram = PacketBuilder::udp(ends[0], ends[1]).payload_len(600);
+        let datagram = datagram.macs(Large::mac(0), MacAddress([2; 6]));
+        let whole = datagram.to_vec().expect("a packet");
+        let layout = dissect(&whole).expect("sound");
+        let pieces = fragment::cut(&whole, &layout, 400, identification).expect("cut");
+        let frame = Large::outbound(0, &pieces[0], &Varying::default());
+        [vec![0; HEADROOM], frame].concat()
+    }
+
+    /// However many fragments come that there is no room for.
+    #[test]
+    fn datagrams_are_named_whose_fragments_wait() {
+        let objects = large(&Large {
+            enis: 1,
+            acl_stages: 0,
+            acl_rules: 0,
+            acl_prefixes: 0,
+            routes: 1,
+            mappings: 1,
+        });
+        let mut policies = Dpu::new(Settings::default(), 1);
+        policies.update(&objects, &objects.keys());
+        let tables = Arc::new(policies.tables().clone());
+        let mut dpu = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
+        let now = Instant(1);
+        let asked = dpu.begin(&mut first_fragment(1), HEADROOM, now);
+        let DpuStep::Ask(Question { key, .. }) = asked else {
+            panic!("nothing is asked: {asked:?}");
+        };
+        let waits = |dpu: &mut Dpu, identification| {
+            let step = dpu.begin(&mut first_fragment(identification), HEADROOM, now);
+            assert_eq!(step, DpuStep::Wait(key));
+        };
+        // Three times the same, as some networks have it.
+        (0..3).for_each(|_| waits(&mut dpu, 2));
+        for identification in 3..100 {
+            waits(&mut dpu, identification);
+            dpu.not_held(&key, 0);
+        }
+        waits(&mut dpu, 2);
+        dpu.not_held(&key, 0);
+        waits(&mut dpu, 1000);
+        let counters = dpu.counters(&"eni-0".into()).expect("there");
+        assert_eq!(counters.not_held, 98);
+        assert_eq!(dpu.no_longer_asked(&key).0.len(), 3);
     }
 }

@@ -71,20 +71,24 @@ impl Dpu {
 
     /// The flows in so many places of the table from one on.
     pub fn flows_from(&self, from: usize, count: usize) -> impl Iterator<Item = FlowView> + '_ {
-        self.flows.iter_from(from, count).filter_map(|place| {
-            let entry = self.flows.get(place);
-            let peer = self.flows.get(entry.peer);
-            Some(FlowView {
-                keys: [self.flows.key(place), self.flows.key(entry.peer)],
-                actions: [
-                    *self.actions.get(entry.action)?,
-                    *self.actions.get(peer.action)?,
-                ],
-                eni: entry.eni,
-                state: State::of(entry.state),
-                last_seen: later(entry.last_seen, peer.last_seen),
+        let of_enis = |place: &EntryNumber| !self.is_orphan(*place);
+        self.flows
+            .iter_from(from, count)
+            .filter(of_enis)
+            .filter_map(|place| {
+                let entry = self.flows.get(place);
+                let peer = self.flows.get(entry.peer);
+                Some(FlowView {
+                    keys: [self.flows.key(place), self.flows.key(entry.peer)],
+                    actions: [
+                        *self.actions.get(entry.action)?,
+                        *self.actions.get(peer.action)?,
+                    ],
+                    eni: entry.eni,
+                    state: State::of(entry.state),
+                    last_seen: later(entry.last_seen, peer.last_seen),
+                })
             })
-        })
     }
 
     /// The hash of a packet's flow, as far as it can be known before it is treated.
@@ -256,6 +260,12 @@ impl Dpu {
         let idle = self.idle.of(number, State::of(entry.state));
         now.ticks_since(entry.last_seen) > idle
             && now.ticks_since(self.flows.get(entry.peer).last_seen) > idle
+    }
+
+    /// Whether a flow's ENI is gone: another one may have its number, and no packet has the flow's key any more.
+    pub(super) fn is_orphan(&self, place: EntryNumber) -> bool {
+        let state = self.enis.get(usize::from(self.flows.get(place).eni));
+        state.is_none_or(|state| state.serial != self.flows.key(place).serial())
     }
 
     /// Ends a flow; `count` tells why, unless its connection has ended itself, which was counted then.

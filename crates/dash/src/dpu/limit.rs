@@ -177,6 +177,7 @@ pub(super) const fn later(one: u32, other: u32) -> u32 {
 
 #[cfg(all(test, feature = "samples"))]
 mod tests {
+    use twinpath_core::wire::tcp::flags;
     use twinpath_core::wire::tunnel::Varying;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder};
 
@@ -247,6 +248,29 @@ mod tests {
         // All are over, and nothing has swept them.
         let opened = (0..2 * FLOWS).filter(|&port| opens(&mut dpu, 1000 + port, 200 * SECOND));
         assert_eq!(opened.count(), usize::from(FLOWS));
+    }
+
+    /// What is kept of flows that have ended, at most, is as much as of those that are there.
+    #[test]
+    fn deadlines_of_flows_that_have_ended_are_forgotten() {
+        let objects = objects(FLOWS.into());
+        let mut dpu = Dpu::new(Settings::default(), 1);
+        dpu.update(&objects, &objects.keys());
+        let ends = [Large::machine(1), Large::mapped(0)].map(|end| Endpoint::new(end, 80));
+        for _ in 0..1000 {
+            for tcp_flags in [flags::SYN, flags::RST] {
+                let segment = PacketBuilder::tcp(ends[0], ends[1]).flags(tcp_flags);
+                let inner = segment.macs(Large::mac(0), MacAddress([2; 6])).to_vec();
+                let frame = Large::outbound(0, &inner.expect("a packet"), &Varying::default());
+                let mut buffer = [vec![0; 128], frame].concat();
+                let verdict = dpu.process(&mut buffer, 128, Instant(SECOND));
+                assert!(matches!(verdict, Verdict::Forward(_)));
+            }
+        }
+        assert_eq!(dpu.flow_count(), 1);
+        let mut deadlines = dpu.enis[0].deadlines.clone().expect("it has a limit");
+        let all = std::iter::from_fn(|| deadlines.pop(Instant(3 * 3600 * SECOND).ticks()));
+        assert!((1..100).contains(&all.count()));
     }
 
     /// One packet looks at so many flows at most; the next one looks on.

@@ -58,6 +58,7 @@ impl Dpu {
     ) -> Result<bool, Stop> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let key = key_of_answers(eni.serial, redirect);
+        self.wait_for_others(&key)?;
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Ok(false);

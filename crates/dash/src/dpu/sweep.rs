@@ -54,16 +54,14 @@ impl Dpu {
         now.0.saturating_sub(self.swept_until.0) >= STEP_NS
     }
 
-    /// Looks at the next `count` places of the table of flows, and ends those that time has ended.
+    /// Looks at the next `count` places of the table of flows, and ends those that time has ended, or whose
+    /// ENI is gone.
     pub fn age(&mut self, count: usize, now: Instant) {
         let mut places = std::mem::take(&mut self.aged);
         self.flows.under_the_hand(count, &mut places);
         for place in places.drain(..) {
-            if self.is_over(
-                &self.flows.get(place),
-                self.flows.key(place).protocol(),
-                now,
-            ) {
+            let (entry, key) = (self.flows.get(place), self.flows.key(place));
+            if self.is_orphan(place) || self.is_over(&entry, key.protocol(), now) {
                 self.end(place, |counters| counters.flows_aged += 1);
             }
         }

@@ -15,3 +15,4 @@ mod story;
 mod tunnels;
 mod virtual_ip;
 mod vnet;
+mod waiting;

@@ -8,7 +8,7 @@ use crate::common::packets::{self, Dice, HEADROOM, eni_id};
 use proptest::prelude::*;
 use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT, ecn};
 use twinpath_core::wire::{MacAddress, dissect, fields, protocol};
 use twinpath_dash::headers::Direction;
 use twinpath_dash::objects::{Key, Qos, VnetMappingKey};
@@ -32,7 +32,11 @@ fn settings() -> Settings {
 }
 
 fn dpu(objects: &Objects, seed: u64) -> Dpu {
-    let mut dpu = Dpu::new(settings(), seed);
+    with(settings(), objects, seed)
+}
+
+fn with(settings: Settings, objects: &Objects, seed: u64) -> Dpu {
+    let mut dpu = Dpu::new(settings, seed);
     dpu.update(objects, &objects.keys());
     dpu
 }
@@ -200,19 +204,22 @@ proptest! {
         let mut dice = Dice(seed);
         let mut objects = packets::configuration(&mut dice, ENIS);
         limit(&mut dice, &mut objects);
-        let (mut one_by_one, mut at_once) = (dpu(&objects, 1), dpu(&objects, 1));
+        let settings = Settings { mtu: dice.pick(&[9000, 110]), ..settings() };
+        let [mut one_by_one, mut at_once] = [(); 2].map(|()| with(settings.clone(), &objects, 1));
         let mut known = Vec::new();
         for step in 1..12 {
             let now = Instant(step << dice.below(36));
             let mut burst = burst(&mut dice, &objects, &mut known);
-            let expected: Vec<_> = burst.iter().map(|bytes| process(&mut one_by_one, bytes, now)).collect();
+            let each_alone = |bytes: &Vec<u8>| {
+                let mut buffer = bytes.clone();
+                // Not by the shortest way, which is that of bursts.
+                let verdict = one_by_one.process(&mut buffer, HEADROOM, now);
+                outcome(&buffer, verdict)
+            };
+            let expected: Vec<_> = burst.iter().map(each_alone).collect();
             let mut found = Vec::new();
             at_once.process_burst(&mut burst, HEADROOM, now, |buffer, verdict| {
-                found.push(match verdict {
-                    Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
-                    Verdict::Drop(reason) => Err(reason),
-                    Verdict::TooLong(_) => Err(Reason::TooLong),
-                });
+                found.push(outcome(buffer, verdict));
             });
             prop_assert_eq!(found, expected);
             for number in 0..ENIS {
@@ -233,6 +240,15 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// What leaves, be it the packet or what its sender is told.
+fn outcome(buffer: &[u8], verdict: Verdict) -> Result<Vec<u8>, (Reason, Vec<u8>)> {
+    match verdict {
+        Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
+        Verdict::Drop(reason) => Err((reason, Vec::new())),
+        Verdict::TooLong(error) => Err((Reason::TooLong, error)),
     }
 }
 
@@ -268,7 +284,12 @@ fn burst(dice: &mut Dice, objects: &Objects, known: &mut Vec<Packet>) -> Vec<Vec
                 flags::RST,
             ];
             let mut bytes = packets::bytes(&packet, dice.pick(&of_known));
-            // Outer marks of congestion, and damage.
+            if dice.one_in(8) {
+                let outer = &mut bytes[HEADROOM..];
+                let layout = dissect(outer).expect("sound");
+                ecn::set_traffic_class(outer, &layout, ecn::CONGESTED);
+            }
+            // Damage.
             if dice.one_in(8) {
                 let at = HEADROOM + dice.below(60) as usize;
                 if let Some(byte) = bytes.get_mut(at) {

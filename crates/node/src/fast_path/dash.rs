@@ -144,15 +144,16 @@ impl DashStage {
     /// # Errors
     /// The packet, and why it cannot be: if there is no room it is counted for its ENI, too.
     fn hold(&mut self, frame: Frame, is_lossless: bool) -> Result<(), (Frame, DropReason)> {
-        let key = self.awaited.take();
-        let number = key.and_then(|key| self.dpu.question_number(&key));
-        let Some(asked) = number.and_then(|number| self.asked.get_mut(number)) else {
+        let awaited = self.awaited.take();
+        let number = awaited.and_then(|key| self.dpu.question_number(&key));
+        let asked = number.and_then(|number| self.asked.get_mut(number));
+        let Some((key, asked)) = awaited.zip(asked) else {
             return Err((frame, DropReason::BadLinkFrame));
         };
         let of_eni = held_of(&mut self.held_of, asked);
         let has_room = self.held + *of_eni < MOST_HELD && asked.behind.len() < MOST_BEHIND;
         if !is_lossless && !has_room {
-            self.dpu.count_not_held(asked.question.arrival.eni);
+            self.dpu.not_held(&key, asked.question.arrival.eni);
             return Err((frame, DropReason::AnswerBacklogFull));
         }
         asked.behind.push_back(frame);

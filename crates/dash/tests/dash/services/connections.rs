@@ -1,8 +1,6 @@
 //! Connections: when they begin and end, what policies that change do to them, and what belongs to them.
 
 use super::bench::*;
-use std::sync::Arc;
-use twinpath_dash::{Answer, DpuStep};
 
 #[test]
 fn connections_begin_with_their_first_segment() {
@@ -146,7 +144,7 @@ fn in_tunnel(inner: &[u8], is_outbound: bool) -> Vec<u8> {
 }
 
 /// The fragments of a datagram as they come, and the whole datagram.
-fn cut(
+pub fn cut(
     datagram: PacketBuilder<'_>,
     identification: u32,
     is_outbound: bool,
@@ -168,7 +166,7 @@ fn cut(
 }
 
 /// Those of a datagram to the endpoint of Private Link.
-fn fragmented() -> (Vec<Vec<u8>>, Vec<u8>) {
+pub fn fragmented() -> (Vec<Vec<u8>>, Vec<u8>) {
     cut(udp((VM_CA, 6789), (PE_CA, 4567)), 0x1234, true)
 }
 
@@ -185,33 +183,21 @@ fn fragments_follow_the_first() {
     assert_eq!(bench.dpu.flow_count(), 1);
 }
 
-/// Where policies are elsewhere a first fragment waits behind what its flow has asked, and the later
-/// ones behind it: none is taken for one whose first is missing.
+/// Only the first fragment of a datagram opens a flow.
 #[test]
-fn fragments_wait_with_their_first() {
-    let bench = Bench::of(private_link());
-    let tables = Arc::new(bench.dpu.tables().clone());
-    let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
-    let (frames, whole) = fragmented();
-    let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
-    let mut first = buffer(&whole);
-    let DpuStep::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
-        panic!("policies judge the first packet of a flow");
+fn a_later_fragment_opens_no_flow() {
+    let mut settings = Settings {
+        flows: 1024,
+        ..Settings::default()
     };
-    let mut behind: Vec<_> = frames.iter().map(|frame| buffer(frame)).collect();
-    for frame in &mut behind {
-        let step = fast.begin(frame, HEADROOM, bench.now);
-        assert_eq!(step, DpuStep::Wait(question.key));
-    }
-    fast.no_longer_asked(&question.key);
-    let said = bench.dpu.answer(&question.arrival);
-    let answer = Answer { question, said };
-    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, Some(&answer))];
-    for frame in &mut behind {
-        steps.push(fast.resume(frame, HEADROOM, bench.now, None));
-    }
-    let leaves = |step: &DpuStep| matches!(step, DpuStep::Done(Verdict::Forward(_)));
-    assert!(steps.iter().all(leaves), "{steps:?}");
+    settings.idle.udp = std::time::Duration::from_secs(1);
+    let mut bench = Bench::new(private_link(), settings);
+    let (frames, _) = fragmented();
+    bench.send(&frames[0]).expect("opened");
+    bench.now = Instant(bench.now.0 + 2_000_000_000);
+    assert_eq!(bench.send(&frames[1]), Err(Reason::FragmentAlone));
+    assert_eq!(bench.dpu.flow_count(), 0, "it was over");
+    assert_eq!(bench.counters().flows_created, 1);
 }
 
 #[test]
@@ -229,47 +215,6 @@ fn errors_go_the_way_of_their_flow() {
     let back = bench.send(&from_peer("100.0.0.8", error)).expect("sent");
     assert_eq!(back.layers[0].3, ip(VM_PA));
     assert_eq!(back.headers().destination, ip(VM_CA));
-}
-
-/// Where policies are elsewhere, what belongs to a flow waits behind the packet that opens it, as it
-/// finds the flow where they are here: errors about it and answers, which come before it is there.
-#[test]
-fn what_belongs_to_a_flow_waits_for_it() {
-    let syn = || tcp((VM_CA, 1), ("10.2.0.8", 2), flags::SYN).macs(ENI_MAC, REMOTE_MAC);
-    let quoted = syn().to_vec().expect("a packet");
-    let kind = twinpath_core::wire::icmp::IcmpError::PacketTooBig { mtu: 1400 };
-    let error = PacketBuilder::icmp_error(kind, &quoted).source_address(ip("10.2.0.1"));
-    let answer = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN | flags::ACK);
-    let back = [error, answer].map(|packet| from_peer("100.0.0.8", packet));
-    let other = tcp(("10.2.0.8", 3), (VM_CA, 1), flags::SYN | flags::ACK);
-    let bench = Bench::of(peers());
-    let tables = Arc::new(bench.dpu.tables().clone());
-    let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
-    let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
-    let mut first = buffer(&from_vm(syn()));
-    let DpuStep::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
-        panic!("policies judge the first packet of a flow");
-    };
-    for frame in &back {
-        let step = fast.begin(&mut buffer(frame), HEADROOM, bench.now);
-        assert_eq!(step, DpuStep::Wait(question.key));
-    }
-    let mut stray = buffer(&from_peer("100.0.0.8", other));
-    let step = fast.begin(&mut stray, HEADROOM, bench.now);
-    assert_eq!(
-        step,
-        DpuStep::Done(Verdict::Drop(Reason::NoFlow)),
-        "of no flow"
-    );
-    fast.no_longer_asked(&question.key);
-    let said = bench.dpu.answer(&question.arrival);
-    let answer = Answer { question, said };
-    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, Some(&answer))];
-    for frame in &back {
-        steps.push(fast.resume(&mut buffer(frame), HEADROOM, bench.now, None));
-    }
-    let leaves = |step: &DpuStep| matches!(step, DpuStep::Done(Verdict::Forward(_)));
-    assert!(steps.iter().all(leaves), "{steps:?}");
 }
 
 fn echo((from, identifier): (&str, u16), to: &str) -> PacketBuilder<'static> {

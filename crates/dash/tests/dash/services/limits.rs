@@ -259,6 +259,134 @@ fn floods_leave_each_neighbour_its_part() {
     }
 }
 
+/// ENIs that go take their flows with them: their places are others'.
+#[test]
+fn an_enis_flows_leave_their_places_with_it() {
+    const ENIS: u8 = 6;
+    let settings = Settings {
+        flows: 1200,
+        ..Settings::default()
+    };
+    let mut bench = Bench::new(neighbours(ENIS), settings);
+    let opens = |bench: &mut Bench, number: u8, port: u16| {
+        let packet = udp((VM_CA, port), ("10.2.0.8", 2));
+        let macs = [neighbour_mac(number), REMOTE_MAC];
+        let frame = inside(Encapsulation::Vxlan, VM_VNI, VM_PA, macs, packet);
+        bench.send(&frame).is_ok()
+    };
+    let flooded = (1..ENIS).flat_map(|number| (0..1000).map(move |port| (number, port)));
+    let flooded = flooded.filter(|&(number, port)| opens(&mut bench, number, port));
+    assert!(flooded.count() > 1000);
+    let with_all = bench.objects.clone();
+    let gone: Vec<Key> = with_all.enis.keys().cloned().map(Key::Eni).collect();
+    let gone = &gone[1..];
+    assert!(!gone.contains(&Key::Eni(eni_id())), "the others");
+    bench.objects.enis.retain(|id, _| *id == eni_id());
+    bench.dpu.update(&bench.objects, gone);
+    bench.objects = with_all;
+    bench.dpu.update(&bench.objects, gone);
+    assert_eq!(bench.dpu.flows().count(), 0, "they are nobody's");
+    bench.dpu.age(usize::MAX, bench.now);
+    assert_eq!(bench.dpu.flow_count(), 0);
+    for number in 1..ENIS {
+        assert!((0..1200 / 4 / 6).all(|port| opens(&mut bench, number, port)));
+    }
+    assert_eq!(bench.counters().flows_aged, 0);
+}
+
+/// What ends with an ENI's flows is not counted for the one that has its number next.
+#[test]
+fn an_eni_does_not_inherit_what_is_over() {
+    let mut bench = Bench::of(peers());
+    let datagram = |port| from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
+    bench.send(&datagram(1)).expect("opened");
+    let eni = bench.objects.enis.remove(&eni_id()).expect("there");
+    let changed = [Key::Eni(eni_id())];
+    bench.dpu.update(&bench.objects, &changed);
+    bench.objects.enis.insert(eni_id(), eni);
+    bench.dpu.update(&bench.objects, &changed);
+    bench.send(&datagram(2)).expect("opened");
+    bench.dpu.age(usize::MAX, bench.now);
+    assert_eq!((bench.dpu.flows_of(0), bench.dpu.flow_count()), (1, 1));
+    assert_eq!(bench.counters().flows_aged, 0);
+}
+
+/// A connection with a limit on flows that ends is over when its end says, whichever end that was.
+#[test]
+fn a_connection_that_ends_makes_room_early() {
+    for is_machines in [true, false] {
+        let mut bench = Bench::of(limited([0, 0, 2]));
+        let segment = |port, tcp_flags| from_vm(tcp((VM_CA, port), ("10.2.0.8", 2), tcp_flags));
+        let answer = |port, tcp_flags| {
+            from_peer("100.0.0.8", tcp(("10.2.0.8", 2), (VM_CA, port), tcp_flags))
+        };
+        for port in [1, 2] {
+            bench.send(&segment(port, flags::SYN)).expect("opened");
+            let both = flags::SYN | flags::ACK;
+            bench.send(&answer(port, both)).expect("answered");
+        }
+        bench.now = Instant(bench.now.0 + 31_000_000_000);
+        let third = segment(3, flags::SYN);
+        assert_eq!(bench.send(&third), Err(Reason::FlowLimit), "both are open");
+        let reset = match is_machines {
+            true => segment(1, flags::RST),
+            false => answer(1, flags::RST),
+        };
+        bench.send(&reset).expect("known");
+        bench.now = Instant(bench.now.0 + 31_000_000_000);
+        bench.send(&third).expect("one has ended");
+    }
+}
+
+/// Whoever sends into a flow that is over opens one, swept or not.
+#[test]
+fn a_datagram_of_a_flow_that_is_over_opens_one() {
+    let mut bench = Bench::of(peers());
+    let datagram = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    bench.send(&datagram).expect("opened");
+    bench.now = Instant(bench.now.0 + 121_000_000_000);
+    bench.send(&datagram).expect("opened");
+    let counters = bench.counters();
+    let flows = (counters.flows_created, counters.flows_aged);
+    assert_eq!((flows, counters.flow_hits), ((2, 1), 0));
+}
+
+/// Where flows are divided among shards so are the parts that are kept for ENIs: each shard has its own.
+#[test]
+fn a_shard_keeps_the_parts_of_its_own_enis() {
+    let settings = Settings {
+        flows: 1200,
+        shards: 4,
+        ..Settings::default()
+    };
+    let mut bench = Bench::new(neighbours(8), settings);
+    let datagrams = (0..2000).map(|port| from_vm(udp((VM_CA, port), ("10.2.0.8", 2))));
+    let opened = datagrams.filter(|frame| bench.send(frame).is_ok()).count();
+    assert!(opened >= 600, "{opened}");
+}
+
+/// Whatever is dropped for another reason later uses bandwidth up once.
+#[test]
+fn congestion_uses_no_bandwidth_up_twice() {
+    let datagram = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    let mut marked = datagram.clone();
+    let outer = dissect(&marked).expect("sound");
+    ecn::set_traffic_class(&mut marked, &outer, ecn::CONGESTED);
+    let until_full = |frame: &[u8], expected: Option<Reason>| {
+        let mut bench = Bench::of(limited([1000, 0, 0]));
+        bench.send(&datagram).expect("opened");
+        let outcomes = std::iter::repeat_with(|| bench.send(frame).err());
+        let outcomes = outcomes.take_while(|outcome| *outcome == expected);
+        outcomes.take(1000).count()
+    };
+    let counts = [
+        until_full(&datagram, None),
+        until_full(&marked, Some(Reason::Congestion)),
+    ];
+    assert!((10..1000).contains(&counts[0]), "{counts:?}");
+    assert_eq!(counts[0], counts[1]);
+}
+
 /// Others cannot use up the bandwidth of a machine by what is not let in.
 #[test]
 fn what_policies_refuse_uses_no_bandwidth_up() {
@@ -319,6 +447,17 @@ fn time_ends_flows_at_its_own_pace() {
         assert!(most_at_once <= 10, "{flows}: {most_at_once}");
         assert_eq!(bench.counters().flows_aged, 100, "{flows}");
     }
+}
+
+/// Where somebody comes by rarely, a sweep is as long: what is due is made up for with the next steps.
+#[test]
+fn a_sweep_catches_up() {
+    let mut bench = with_short_lived_flows(200_000);
+    for _ in 0..750 {
+        bench.now = Instant(bench.now.0 + 10_000_000);
+        bench.dpu.tick(bench.now);
+    }
+    assert_eq!(bench.dpu.flow_count(), 0);
 }
 
 /// Time makes long steps where packets come from a capture: all that is due is looked at then, however

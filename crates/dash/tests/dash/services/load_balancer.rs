@@ -30,12 +30,12 @@ fn info(encap_type: u16, encap_id: u32, host: &str) -> Vec<u8> {
 }
 
 /// What follows the packet that a redirect is about.
-fn details() -> Vec<u8> {
+pub fn details() -> Vec<u8> {
     info(NVGRE, TOLD_KEY, HOST)
 }
 
 /// A redirect about a frame that left, as its balancer saw it.
-fn redirect(sent: &Sent, details: &[u8]) -> Vec<u8> {
+pub fn redirect(sent: &Sent, details: &[u8]) -> Vec<u8> {
     redirects::redirect(&sent.inner, &sent.layout, details, [REMOTE_MAC, ENI_MAC])
 }
 
@@ -58,7 +58,7 @@ fn redirect_from(host: &str, kind: Encapsulation, key: u32, inner: &[u8]) -> Vec
 }
 
 /// As balancers send them about packets that leave in a tunnel.
-fn told(inner: &[u8]) -> Vec<u8> {
+pub fn told(inner: &[u8]) -> Vec<u8> {
     redirect_from(MUX, Encapsulation::Nvgre, PRIVATE_KEY, inner)
 }
 
@@ -76,7 +76,7 @@ fn trusting(mut objects: Objects, keys: &[u32]) -> Objects {
 }
 
 /// Whose configuration lists the keys of redirects.
-fn balanced() -> Objects {
+pub fn balanced() -> Objects {
     trusting(peers(), &[PUBLIC_KEY, PRIVATE_KEY, TOLD_KEY])
 }
 
@@ -108,11 +108,11 @@ fn rule(key: u32, source: &str, action: InboundAction) -> (RouteRuleKey, RouteRu
     (key, rule)
 }
 
-fn syn() -> Vec<u8> {
+pub fn syn() -> Vec<u8> {
     from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), flags::SYN))
 }
 
-fn ack() -> Vec<u8> {
+pub fn ack() -> Vec<u8> {
     from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), flags::ACK))
 }
 
@@ -133,7 +133,7 @@ fn straight(kind: Encapsulation, key: u32) -> (Encapsulation, u32, Address, Addr
     (kind, key, VIP, ip(HOST), MACHINE_MAC)
 }
 
-fn change_mapping(bench: &mut Bench, host: &str) {
+pub fn change_mapping(bench: &mut Bench, host: &str) {
     let (vnet, address) = (VnetName::from("Vnet2"), ip("10.2.0.8"));
     let mapping = bench.objects.mappings.get_mut(&(vnet.clone(), address));
     mapping.expect("there").underlay_ip = ip(host);
@@ -268,33 +268,48 @@ fn a_connection_that_was_moved_stays_where_it_is() {
     assert_eq!(bench.counters().flows_resimulated, 0);
 }
 
-/// Only its way is not asked about again: who may speak to whom is.
+/// Only its way is not asked about again: who may speak to whom is, whichever end has opened it.
 #[test]
 fn access_lists_end_a_connection_that_was_moved() {
-    let mut bench = Bench::of(balanced());
-    let first = bench.send(&syn()).expect("sent");
-    let frame = told(&redirect(&first, &details()));
-    assert_eq!(bench.send(&frame), Err(Reason::Redirect));
-    bench.send(&ack()).expect("sent");
+    let opening = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN);
+    let more = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::ACK);
+    for (direction, opening, more, refused) in [
+        (Direction::Outbound, syn(), ack(), Reason::AclOutbound),
+        (
+            Direction::Inbound,
+            from_peer(BALANCER, opening),
+            from_peer(HOST, more),
+            Reason::AclInbound,
+        ),
+    ] {
+        let mut bench = Bench::of(balanced());
+        bench.send(&opening).expect("opened");
+        let sent = bench.send(&ack()).expect("sent");
+        let frame = told(&redirect(&sent, &details()));
+        assert_eq!(bench.send(&frame), Err(Reason::Redirect));
+        bench.send(&more).expect("moved");
+        bind_list_that_allows_nothing(&mut bench, direction);
+        assert_eq!(bench.send(&more), Err(refused));
+        assert_eq!(bench.dpu.flow_count(), 0);
+    }
+}
+
+fn bind_list_that_allows_nothing(bench: &mut Bench, direction: Direction) {
     let (stage, group) = (AclStage::new(1).expect("1 to 5"), AclGroupId::from("none"));
     let list = AclGroup {
         ip_version: IpVersion::V4,
         guid: None,
     };
-    bench
-        .objects
-        .acl_groups
-        .insert(group.clone(), (list, Default::default()));
+    let groups = &mut bench.objects.acl_groups;
+    groups.insert(group.clone(), (list, Default::default()));
     let binding = AclBinding {
         v4: Some(group),
         v6: None,
     };
-    let place = (eni_id(), Direction::Outbound, stage);
+    let place = (eni_id(), direction, stage);
     bench.objects.bindings.insert(place, binding);
     let all = bench.objects.keys();
     bench.dpu.update(&bench.objects, &all);
-    assert_eq!(bench.send(&ack()), Err(Reason::AclOutbound));
-    assert_eq!(bench.dpu.flow_count(), 0);
 }
 
 /// A redirect is one by the tunnel that it comes in.

@@ -1,6 +1,7 @@
 //! Outer headers: marks of congestion, lengths, damage.
 
 use super::bench::*;
+use super::connections::fragmented;
 use twinpath_core::wire::checksum::checksum as checksum_of;
 
 #[test]
@@ -68,6 +69,57 @@ fn senders_of_too_long_packets_are_told() {
     });
     assert!((5..20).contains(&told.count()), "errors have a rate");
     assert_eq!(bench.counters().drops.of(Reason::TooLong), 1003);
+}
+
+/// A sender is told about the packet as it sent it, also where it would leave with other MAC addresses.
+#[test]
+fn who_is_told_of_too_long_packets_has_sent_them() {
+    let mut objects = peers();
+    let mapping = objects.mappings.get_mut(&("Vnet2".into(), ip("10.2.0.8")));
+    mapping.expect("there").mac_address = Some(VM_MAC);
+    let mut bench = Bench::new(objects, with_mtu(1500));
+    bench.send(&datagram(VM_CA, "10.2.0.8", 10)).expect("sent");
+    let long = datagram(VM_CA, "10.2.0.8", 1500);
+    assert_eq!(bench.send(&long), Err(Reason::TooLong));
+    let error = bench.error.take().expect("told");
+    assert_eq!(error.macs(), [REMOTE_MAC, ENI_MAC]);
+}
+
+/// Of parts without a beginning, of errors, and below the least that IPv6 needs nobody is told.
+#[test]
+fn some_too_long_packets_are_told_of_to_nobody() {
+    let mut bench = Bench::new(private_link(), with_mtu(200));
+    let (parts, _) = fragmented();
+    assert_eq!(bench.send(&parts[0]), Err(Reason::TooLong));
+    assert!(bench.error.take().is_some());
+    assert_eq!(bench.send(&parts[1]), Err(Reason::TooLong));
+    assert_eq!(bench.error, None);
+    let mut bench = Bench::new(peers(), with_mtu(300));
+    bench.send(&datagram(VM_CA, "10.2.0.8", 10)).expect("sent");
+    let [from, to] = ["10.2.0.8", VM_CA].map(|end| Endpoint::new(ip(end), 1));
+    let answer = PacketBuilder::udp(from, to).payload_len(600);
+    let answer = answer.macs(REMOTE_MAC, ENI_MAC).to_vec().expect("a packet");
+    let kind = twinpath_core::wire::icmp::IcmpError::PacketTooBig { mtu: 300 };
+    let error = PacketBuilder::icmp_error(kind, &answer).source_address(ip(VM_CA));
+    assert_eq!(bench.send(&from_vm(error)), Err(Reason::TooLong));
+    assert_eq!(bench.error, None);
+    let mut bench = Bench::new(peers(), with_mtu(1300));
+    let long = datagram("fd01::11", "fd02::8", 1400);
+    assert_eq!(bench.send(&long), Err(Reason::TooLong));
+    assert_eq!(bench.error, None);
+}
+
+fn with_mtu(mtu: usize) -> Settings {
+    Settings {
+        mtu,
+        flows: 64,
+        ..Settings::default()
+    }
+}
+
+fn datagram(from: &str, to: &str, bytes: usize) -> Vec<u8> {
+    let [from, to] = [from, to].map(|end| Endpoint::new(ip(end), 1));
+    from_vm(PacketBuilder::udp(from, to).payload_len(bytes))
 }
 
 /// A machine's tags go where its packet leaves as it is: they take no room there, and another network has none of them.
