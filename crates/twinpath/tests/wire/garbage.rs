@@ -262,7 +262,9 @@ fn transfers_pass_beside_garbage() {
         pin_neighbors(&network);
         let chain = "[\"firewall\", \"reassembler\", \"inspector\", \"monitor\"]";
         let service = bump::service(driver).replace("[\"firewall\", \"monitor\"]", chain);
-        let service = service + "[inspector]\nrules = \"rules\"\n";
+        // So few flows that all tables are as large as they become before memory is looked at.
+        let few = "[inspector]\nrules = \"rules\"\n[slow_path]\nflows = 32_768\n[monitor]\nflows = 10_000\n";
+        let service = service + few;
         let middle = Middle::start_beside(&network, &service, &[("rules", RULES)]);
         let web = WebServer::start(&network, "server");
         let ping = ["-c1", "-W1", "10.9.0.2"];
