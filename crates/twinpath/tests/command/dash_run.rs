@@ -369,7 +369,9 @@ fn example(packets: &str) -> String {
 fn idle_flows_are_told_while_nothing_comes() {
     let rare = example("").replace("rate_pps = 40_000", "rate_pps = 0.01");
     let rare = rare.replace("churn_per_minute = 60_000", "churn_per_minute = 0");
-    let running = Running::start_as(&rare);
+    // Of which the first packet opens a flow, which not every seed's does.
+    let seed = ["--seed", "2"];
+    let running = Running::start_in(Folder::with("edge.toml", &rare), &seed);
     running.ask_until(&["dash", "flows", "--unused", "1s"], |said| {
         said.code == Some(0)
     });
